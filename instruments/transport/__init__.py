@@ -1,0 +1,1 @@
+"""Links to instruments: framing, deadlines, tainted links."""

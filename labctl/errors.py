@@ -1,0 +1,51 @@
+"""What labctl itself can refuse, and the exit status that goes with it.
+
+    LabctlError                 exit status
+    ├── ConfigError        2    a wrong option, bench file or value typed by a person
+    ├── EnvironmentFault   3    a tool, package or permission is missing on this machine
+    ├── DeviceError        1    the device under test misbehaves
+    │   ├── DeviceTransient     trying again may help (time-out, garbled line)
+    │   └── DeviceStable        it will not (firmware of another board, operation unknown)
+    ├── CaptureError       1    a capture cannot give a number: no edge, clipped, cut, too few samples
+    └── FileFault          1    a file cannot be read: what it is, and what to do
+
+Errors of instruments are `instruments.errors.InstrumentError`: exit status 1. Interrupted: 130.
+"""
+
+
+class LabctlError(Exception):
+    """Root of what labctl refuses."""
+
+    exit_status = 1
+
+
+class ConfigError(LabctlError):
+    """A person typed something that cannot be."""
+
+    exit_status = 2
+
+
+class EnvironmentFault(LabctlError):
+    """Something that should be installed or permitted is not."""
+
+    exit_status = 3
+
+
+class DeviceError(LabctlError):
+    """The device under test does not do what its protocol says."""
+
+
+class DeviceTransient(DeviceError):
+    """A fault of the moment."""
+
+
+class DeviceStable(DeviceError):
+    """A fault that will be met again."""
+
+
+class CaptureError(LabctlError):
+    """A capture from which no honest number can be computed."""
+
+
+class FileFault(LabctlError):
+    """A file that cannot be read."""

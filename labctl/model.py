@@ -1,0 +1,209 @@
+"""The nouns of labctl, as plain data: wiring, operation, capture, run, result. No I/O, no computation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from instruments.record import Record
+
+SCHEMA_RESULTS = "labctl.results/1"
+SCHEMA_CAPTURE = "labctl.capture/1"
+
+
+@dataclass(frozen=True)
+class Shunt:
+    """The resistor that the current is read across.
+
+    `wiring` is "low-side", "high-side-differential" or "two-channel". `decoupling_f` is the capacitance behind the
+    shunt, None where unknown. `tolerance_ratio` and its like are half-widths of rectangular distributions.
+    """
+
+    resistance_ohm: float
+    tolerance_ratio: float = 0.01
+    wiring: str = "low-side"
+    decoupling_f: float | None = None
+    decoupling_tolerance_ratio: float = 0.2
+
+
+@dataclass(frozen=True)
+class Supply:
+    """The voltage of the node that the shunt sits in.
+
+    `node` is "mcu" or "board"; `sensed` is "source" (before the shunt) or "dut" (behind it). `channel` names a
+    scope channel that measures it sample by sample; otherwise `voltage_v` holds.
+    """
+
+    voltage_v: float | None
+    tolerance_ratio: float = 0.01
+    node: str = "mcu"
+    sensed: str = "source"
+    channel: str | None = None
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Which channel sees what.
+
+    Either `shunt_channel` carries the drop (or, where its unit is ampere, the current itself and `shunt` is None),
+    or `shunt_high_channel` and `shunt_low_channel` carry the two ends. `threshold` and `hysteresis` are in the
+    trigger channel's unit; None lets the analysis take the middle and a tenth of the swing.
+    """
+
+    shunt: Shunt | None = None
+    supply: Supply | None = None
+    shunt_channel: str | None = None
+    shunt_high_channel: str | None = None
+    shunt_low_channel: str | None = None
+    trigger_channel: str | None = None
+    trigger_edge: str = "rising"
+    threshold: float | None = None
+    hysteresis: float | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing to measure: `name` is ``algorithm[.step]``; `n_iterations` are done inside each window."""
+
+    name: str
+    bytes: int | None = None
+    implementation: str = "mbedtls"
+    n_iterations: int = 1
+    n_runs: int = 20
+
+
+@dataclass(frozen=True)
+class DutReport:
+    """What the DUT says of a series: its own cycle count of each run, and of its output.
+
+    `output_ok` is the DUT's check of the measured output, `output_crc32` lets the host check it again.
+    """
+
+    cycles: tuple[int, ...]
+    output_ok: bool
+    output_crc32: int | None = None
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Everything needed to recompute every number of one series later.
+
+    `records` holds "series" (the runs), and where they were taken "zero" (DUT unpowered, same range and offset) and
+    "null" (the empty operation, at least 100 windows). `board` is the board's data, `manifest` the firmware's build
+    manifest, `provenance` the bench, software version, UTC time and notes. `truth` is the emulated world's own
+    account of each window (keys `duration_s`, `power_w`, `energy_j`, per iteration, null removed): only the output
+    may read it. `null_report` is the DUT's report of the null series.
+    """
+
+    records: Mapping[str, Record]
+    wiring: Wiring
+    operation: Operation | None = None
+    board: Mapping[str, Any] = field(default_factory=dict)
+    dut_report: DutReport | None = None
+    null_report: DutReport | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    truth: Mapping[str, float] | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The span of one trigger pulse: positions in samples of `segment`, with a fraction."""
+
+    segment: int
+    start: float
+    stop: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """The measurement of one window, all its iterations together, the trigger's cost still in it.
+
+    Currents and powers are means over the window; `power_w` is what the DUT draws, `power_supply_w` what the
+    source gives. `current_before_a` and `current_after_a` are the quiet spans on either side (None: none there).
+    """
+
+    segment: int
+    start_s: float
+    stop_s: float
+    duration_s: float
+    n_samples: float
+    n_clipped: int
+    current_mean_a: float
+    current_min_a: float
+    current_max_a: float
+    power_w: float
+    power_supply_w: float
+    power_min_w: float
+    power_max_w: float
+    power_ripple_w: float
+    energy_j: float
+    energy_supply_j: float
+    charge_c: float
+    current_before_a: float | None = None
+    current_after_a: float | None = None
+    power_before_w: float | None = None
+    power_after_w: float | None = None
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One line of an uncertainty budget.
+
+    `evaluation` is "A" or "B" (JCGM 100), `distribution` "normal" or "rectangular"; `standard` is the standard
+    uncertainty of the input in `unit`, `effect` that of the output in the output's unit (sensitivity applied).
+    """
+
+    name: str
+    evaluation: str
+    distribution: str
+    standard: float
+    unit: str
+    effect: float
+    degrees_of_freedom: float = float("inf")
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Statistics over the runs of one operation on one board, per iteration, null removed, with uncertainty.
+
+    Expanded uncertainties are for 95 % with the `coverage_factor` of the energy. `budget` maps "duration", "power"
+    and "energy" to their contributions.
+    """
+
+    board: str
+    operation: str
+    bytes: int | None
+    implementation: str
+    n_runs: int
+    n_iterations: int
+    n_refused: int
+    n_clipped: int
+    duration_mean_s: float
+    duration_std_s: float
+    duration_se_s: float
+    duration_max_s: float
+    duration_expanded_s: float
+    current_mean_a: float
+    current_max_a: float
+    power_mean_w: float
+    power_supply_mean_w: float
+    power_std_w: float
+    power_ripple_w: float
+    power_min_w: float
+    power_max_w: float
+    power_expanded_w: float
+    energy_mean_j: float
+    energy_net_idle_j: float | None
+    energy_std_j: float
+    energy_se_j: float
+    energy_expanded_j: float
+    coverage_factor: float
+    charge_mean_c: float
+    cycles_mean: float | None
+    runs: tuple[Run, ...] = ()
+    budget: Mapping[str, tuple[Contribution, ...]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
