@@ -12,7 +12,7 @@ MICRO = "\u00b5"  # MICRO SIGN; U+03BC (Greek mu) is accepted as well on the way
 NOT_KNOWN = "n/a"
 
 _PREFIX_EXPONENTS = {"p": -12, "n": -9, "u": -6, MICRO: -6, "\u03bc": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9}
-_SYMBOL_BY_EXPONENT = dict(zip(range(-18, 15, 3), ("a", "f", "p", "n", MICRO, "m", "", "k", "M", "G", "T"), strict=True))
+_SYMBOL_BY_EXPONENT = {3 * (i - 6): symbol for i, symbol in enumerate(("a", "f", "p", "n", MICRO, "m", "", *"kMGT"))}
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*(.*)", re.DOTALL)
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9.]*,[0-9]")
