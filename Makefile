@@ -1,0 +1,58 @@
+# make measure   set everything up and measure on the emulated bench
+# make test      set everything up and run every check
+# make help      list the targets
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+BUILD  := build
+BOARDS := stm32vldiscovery
+PROFILE := Os
+ELFS   := $(foreach board,$(BOARDS),$(BUILD)/firmware/$(board)/$(PROFILE)/firmware.elf)
+READY  := $(VENV)/.ready
+
+.PHONY: help measure test sweep check unit setup firmware bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+measure: setup ## set up, then measure three algorithms on the emulated bench
+	$(BIN)/labctl measure --shunt 1.3
+
+test: setup check unit ## set up, then run every check and test
+
+check: $(READY) ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: setup ## every test but the long sweeps
+	$(BIN)/pytest -n 2 --dist worksteal -m "not sweep"
+
+sweep: setup ## the long forms (up to an hour)
+	$(BIN)/pytest -n 2 --dist worksteal -m sweep --timeout 3600
+	$(BIN)/python benchmarks/analysis_speed.py
+	$(BIN)/python benchmarks/block_transfer.py
+
+setup: $(READY) firmware $(VENV)/.warm ## virtual environment, cross-compiler, crypto library, firmware
+
+$(READY): pyproject.toml
+	@setup/apt.sh "python3-venv" "/usr/bin/env" && $(PYTHON) -c "import ensurepip, venv" 2>/dev/null \
+	  || setup/apt.sh "python3-venv" "/nonexistent/ensurepip"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+# Compiling the numeric kernels once keeps the first measurement as quick as the next.
+$(VENV)/.warm: $(READY) $(wildcard labctl/analysis/kernels.py instruments/sim/*.py) | firmware
+	$(BIN)/labctl measure --shunt 1.3 --op sha256 --runs 2 --out $(BUILD)/warm --json > $(BUILD)/warm.json
+	@touch $@
+
+firmware: ## cross-compile the firmware of every board
+	@setup/apt.sh "gcc-arm-none-eabi libnewlib-arm-none-eabi" \
+	  "arm-none-eabi-gcc /usr/lib/arm-none-eabi/newlib/nano.specs /usr/include/newlib/string.h"
+	@firmware/fetch_mbedtls.sh $(BUILD)/mbedtls
+	@for board in $(BOARDS); do $(MAKE) --no-print-directory -C firmware BOARD=$$board PROFILE=$(PROFILE) BUILD=../$(BUILD) || exit; done
+
+clean: ## remove what was built (not the virtual environment)
+	rm -rf $(BUILD)

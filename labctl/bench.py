@@ -1,0 +1,201 @@
+"""From a bench file to opened instruments and DUT: the only place that knows both sides."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instruments.protocols import PowerSwitch, Recorder
+from labctl import boards
+from labctl.benchfile import BenchFile, parse_bench
+from labctl.errors import ConfigError
+from labctl.model import Shunt, Supply, Wiring
+from labctl.simulation import Simulation
+from labctl.units import quantity
+
+if TYPE_CHECKING:
+    from labctl.dut import Dut
+
+OPEN_TIMEOUT_S = 10.0
+DUT_TIMEOUT_S = 5.0
+
+
+@dataclass
+class Bench:
+    """Opened instruments and DUT with the wiring between them.
+
+    `switch` is None where a person switches the supply: `ask` then shows a sentence and returns when it is done.
+    `simulation` is None on a real bench.
+    """
+
+    file: BenchFile
+    board: dict[str, Any]
+    wiring: Wiring
+    scope: Recorder
+    dut: Dut
+    switch: PowerSwitch | None
+    ask: Callable[[str], None]
+    simulation: Simulation | None = None
+
+    @property
+    def emulated(self) -> bool:
+        """Tell whether the instruments and the DUT are simulated."""
+        return self.simulation is not None
+
+    @property
+    def name(self) -> str:
+        """Return the bench's name."""
+        return self.file.bench.name
+
+    def set_power(self, on: bool) -> None:
+        """Switch the DUT's supply, or ask the person to."""
+        if self.switch is not None:
+            self.switch.set_output(on)
+        else:
+            self.ask(f"Switch the supply of the DUT {'on' if on else 'off'}")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the facts about the bench that every capture and every JSON output carries."""
+        assert self.wiring.shunt is not None and self.wiring.supply is not None
+        facts = {
+            "name": self.name,
+            "emulated": self.emulated,
+            "shunt_ohm": self.wiring.shunt.resistance_ohm,
+            "shunt_tolerance_ratio": self.wiring.shunt.tolerance_ratio,
+            "supply_v": self.wiring.supply.voltage_v,
+            "supply_tolerance_ratio": self.wiring.supply.tolerance_ratio,
+            "node": self.wiring.supply.node,
+            "sensed": self.wiring.supply.sensed,
+            "wiring": self.wiring.shunt.wiring,
+        }
+        if self.simulation is not None:
+            facts["seed"] = self.simulation.seed
+        return facts
+
+
+def find_bench_file(path: Path | None) -> BenchFile | None:
+    """Find the bench file: the one named, else ./bench.toml, else the user's, else None for the emulated bench.
+
+    Raises ConfigError where the named file is missing or a file holds a wrong key or value.
+    """
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    candidates = [path] if path is not None else [Path("bench.toml"), home / "labctl" / "bench.toml"]
+    for candidate in candidates:
+        if candidate.is_file():
+            try:
+                table = tomllib.loads(candidate.read_text(encoding="utf-8"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{candidate} is not valid TOML: {error}") from error
+            return parse_bench(table, str(candidate))
+    if path is not None:
+        raise ConfigError(f"bench file {path} does not exist; leave --bench out to use the emulated bench")
+    return None
+
+
+def wiring_of(file: BenchFile, board: dict[str, Any]) -> Wiring:
+    """Build the wiring from the bench file, the board's data filling what the file leaves open.
+
+    Raises ConfigError where the shunt would starve the board at its typical current.
+    """
+    node = file.supply.node
+    voltage_v = file.supply.voltage_v or board["supply"][f"node_{node}_v"]
+    shunt = Shunt(
+        resistance_ohm=file.shunt.resistance_ohm,
+        tolerance_ratio=file.shunt.tolerance_ratio,
+        wiring=file.shunt.wiring,
+        decoupling_f=file.shunt.decoupling_f,
+        decoupling_tolerance_ratio=file.shunt.decoupling_tolerance_ratio,
+    )
+    check_burden(shunt.resistance_ohm, board["supply"][f"node_{node}_v"], board)
+    scope = file.scope
+    two = shunt.wiring == "two-channel"
+    return Wiring(
+        shunt=shunt,
+        supply=Supply(
+            voltage_v=voltage_v,
+            tolerance_ratio=file.supply.tolerance_ratio,
+            node=node,
+            sensed=file.supply.sensed,
+            channel=f"CH{scope.supply_channel}" if scope.supply_channel else None,
+        ),
+        shunt_channel=None if two else f"CH{scope.shunt_channel}",
+        shunt_high_channel=f"CH{scope.shunt_high_channel}" if two else None,
+        shunt_low_channel=f"CH{scope.shunt_low_channel}" if two else None,
+        trigger_channel=f"CH{scope.trigger_channel}",
+        trigger_edge=scope.trigger_edge,
+        threshold=board["pins"]["level_v"] / 2,
+        hysteresis=board["pins"]["level_v"] / 10,
+    )
+
+
+def check_burden(resistance_ohm: float, node_v: float, board: dict[str, Any]) -> None:
+    """Raise ConfigError where the shunt's burden at the board's typical current leaves too little for the MCU."""
+    current_a = board["supply"]["current_typical_a"]
+    drop_v = resistance_ohm * current_a
+    if drop_v >= node_v:
+        raise ConfigError(
+            f"a shunt of {quantity(resistance_ohm, 'ohm')} would drop {quantity(drop_v, 'V')} at the "
+            f"{quantity(current_a, 'A')} that {board['name']} typically draws: more than its "
+            f"{quantity(node_v, 'V')} supply. Check the value and its unit (1.3 ohm is usual)."
+        )
+    if node_v - drop_v < board["supply"]["voltage_min_v"]:
+        raise ConfigError(
+            f"a shunt of {quantity(resistance_ohm, 'ohm')} would leave {board['name']} only "
+            f"{quantity(node_v - drop_v, 'V')} of its {quantity(node_v, 'V')}, and it needs "
+            f"{quantity(board['supply']['voltage_min_v'], 'V')}. Use a smaller shunt."
+        )
+
+
+@contextlib.contextmanager
+def open_bench(
+    file: BenchFile | None,
+    *,
+    board_name: str | None,
+    overrides: Callable[[BenchFile], BenchFile],
+    ask: Callable[[str], None],
+    seed: int = 1,
+) -> Iterator[Bench]:
+    """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out."""
+    with contextlib.ExitStack() as stack:
+        simulation = None
+        if file is None:
+            simulation = Simulation(boards.load(board_name or "stm32vldiscovery"), seed)
+            file = overrides(simulation.bench_file())
+            board = simulation.board
+            wiring = wiring_of(file, board)
+            simulation.start(file)
+            stack.callback(simulation.stop)
+            file = simulation.connect(file)
+        else:
+            file = overrides(file)
+            board = boards.load(board_name or file.dut.board)
+            wiring = wiring_of(file, board)
+        yield _open_all(stack, file, board, wiring, ask, simulation)
+
+
+def _open_all(
+    stack: contextlib.ExitStack,
+    file: BenchFile,
+    board: dict[str, Any],
+    wiring: Wiring,
+    ask: Callable[[str], None],
+    simulation: Simulation | None,
+) -> Bench:
+    from instruments.registry import open_driver
+    from labctl.dut import Dut
+
+    scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
+    stack.callback(scope.close)
+    switch = None
+    if file.dut.power != "manual":
+        switch = open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)
+        stack.callback(switch.close)
+        switch.set_output(True)
+    dut = Dut(file.dut.port, timeout_s=DUT_TIMEOUT_S, board=board["name"])
+    stack.callback(dut.close)
+    return Bench(file, board, wiring, scope, dut, switch, ask, simulation)

@@ -1,0 +1,139 @@
+"""The bench file: what it may say, checked, with the wrong key named and the nearest valid one suggested."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from labctl.errors import ConfigError
+from labctl.units import parse
+
+
+def _unit(unit: str) -> BeforeValidator:
+    def convert(value: Any) -> float:
+        number = parse(value, unit) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise ValueError(f"expected a number or text with a unit such as '1.3 {unit}'")
+        return float(number)
+
+    return BeforeValidator(convert)
+
+
+Ohm = Annotated[float, _unit("ohm"), Field(gt=0)]
+Volt = Annotated[float, _unit("V"), Field(gt=0)]
+Farad = Annotated[float, _unit("F"), Field(ge=0)]
+Ratio = Annotated[float, Field(ge=0, lt=1)]
+ScopeChannel = Annotated[int, Field(ge=1, le=8)]
+
+
+class Section(BaseModel):
+    """Any table of the bench file: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BenchSection(Section):
+    """Name the bench."""
+
+    name: str = "bench"
+
+
+class SupplySection(Section):
+    """Say which node the shunt sits in and at what voltage it is."""
+
+    node: Literal["mcu", "board"] = "mcu"
+    voltage_v: Volt | None = None
+    tolerance_ratio: Ratio = 0.01
+    sensed: Literal["source", "dut"] = "source"
+
+
+class ShuntSection(Section):
+    """Say which resistor the current is read across, and how."""
+
+    resistance_ohm: Ohm
+    tolerance_ratio: Ratio = 0.01
+    wiring: Literal["low-side", "high-side-differential", "two-channel"] = "low-side"
+    decoupling_f: Farad | None = None
+    decoupling_tolerance_ratio: Ratio = 0.2
+
+
+class ScopeSection(Section):
+    """Say which recorder is used and which channel sees what; a probe ratio of 10 is a 10:1 probe."""
+
+    driver: str
+    resource: str
+    shunt_channel: ScopeChannel = 1
+    shunt_high_channel: ScopeChannel | None = None
+    shunt_low_channel: ScopeChannel | None = None
+    supply_channel: ScopeChannel | None = None
+    trigger_channel: ScopeChannel = 2
+    trigger_edge: Literal["rising", "falling"] = "rising"
+    shunt_probe_ratio: float = Field(default=1.0, gt=0)
+    trigger_probe_ratio: float = Field(default=1.0, gt=0)
+    shunt_bandwidth_limit: bool = True
+
+
+class DutSection(Section):
+    """Say which board it is, where its serial port is, and what switches its supply ("manual" asks the person)."""
+
+    board: str
+    port: str
+    power: str = "manual"
+
+
+class BenchFile(Section):
+    """One bench file."""
+
+    bench: BenchSection = BenchSection()
+    supply: SupplySection = SupplySection()
+    shunt: ShuntSection
+    scope: ScopeSection
+    dut: DutSection
+
+    def with_values(self, *, shunt_ohm: float | None = None, supply_v: float | None = None) -> BenchFile:
+        """Return a copy in which values from the command line override the file's."""
+        update: dict[str, Any] = {}
+        if shunt_ohm is not None:
+            update["shunt"] = self.shunt.model_copy(update={"resistance_ohm": shunt_ohm})
+        if supply_v is not None:
+            update["supply"] = self.supply.model_copy(update={"voltage_v": supply_v})
+        return self.model_copy(update=update)
+
+
+def parse_bench(table: dict[str, Any], where: str) -> BenchFile:
+    """Check the tables of a bench file. Raises ConfigError naming the key, what is wrong, and the nearest valid key."""
+    try:
+        file = BenchFile.model_validate(table)
+    except ValidationError as error:
+        problems = "; ".join(_explain(dict(problem)) for problem in error.errors())
+        raise ConfigError(f"{where}: {problems}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if file.shunt.wiring == "two-channel" and None in (file.scope.shunt_high_channel, file.scope.shunt_low_channel):
+        raise ConfigError(
+            f"{where}: [shunt] wiring = \"two-channel\" needs shunt_high_channel and shunt_low_channel in [scope]"
+        )
+    return file
+
+
+def _explain(problem: dict[str, Any]) -> str:
+    path = [str(part) for part in problem["loc"]]
+    key = f"[{path[0]}] {'.'.join(path[1:])}" if len(path) > 1 else f"[{path[0]}]"
+    if problem["type"] == "extra_forbidden":
+        valid = _valid_keys(path[:-1])
+        near = difflib.get_close_matches(path[-1], valid, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"valid keys: {', '.join(valid)}"
+        return f"{key} is not a key of the bench file; {hint}"
+    if problem["type"] == "missing":
+        return f"{key} is missing"
+    return f"{key} = {problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _valid_keys(path: list[str]) -> list[str]:
+    model: type[BaseModel] = BenchFile
+    for part in path:
+        model = model.model_fields[part].annotation  # type: ignore[assignment]
+    return list(model.model_fields)

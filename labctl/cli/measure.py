@@ -1,0 +1,83 @@
+"""``labctl measure``: measure operations on a board and print their energy."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from labctl.cli.options import Quantity, json_option, power_option, shunt_option
+
+DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.verify")
+DEFAULT_BYTES = 64
+
+
+@click.command()
+@shunt_option
+@click.option("--supply", "supply_v", type=Quantity("V"), help="Voltage of the node that the shunt sits in.")
+@click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
+@click.option("--board", help="Board [default: the bench file's, or stm32vldiscovery].")
+@click.option("--op", "operations", multiple=True, help="Operation, repeatable [default: three, and verify].")
+@click.option("--runs", type=click.IntRange(1, 1000), default=20, show_default=True, help="Windows per operation.")
+@click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size [default: 64, where it has one].")
+@click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Repeats inside a window.")
+@click.option("--zero", type=click.Path(path_type=Path), help="Apply the zero reading of this capture.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Errors of the emulated bench.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for captures and figures.")
+@power_option
+@json_option
+def command(
+    shunt_ohm: float | None,
+    supply_v: float | None,
+    bench_path: Path | None,
+    board: str | None,
+    operations: tuple[str, ...],
+    runs: int,
+    n_bytes: int | None,
+    iterations: int,
+    zero: Path | None,
+    seed: int,
+    out: Path | None,
+    power: str,
+    as_json: bool,
+) -> int:
+    """Measure operations on a board and print duration, power and energy, each with its uncertainty.
+
+    Without a bench file the emulated bench is used: nothing it prints was measured on silicon.
+    """
+    from labctl.bench import find_bench_file, open_bench
+    from labctl.cli.output import Output, print_results
+    from labctl.measure import Plan, measure
+    from labctl.model import Operation
+
+    file = find_bench_file(bench_path)
+    folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    plan = Plan(
+        operations=tuple(
+            Operation(name, bytes=n_bytes or default_bytes(name), n_runs=runs, n_iterations=iterations)
+            for name in operations or DEFAULT_OPERATIONS
+        ),
+        out=folder,
+        zero=zero,
+    )
+    captures = []
+    with (
+        Output(quiet=as_json) as output,
+        open_bench(
+            file,
+            board_name=board,
+            overrides=lambda f: f.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v),
+            ask=output.ask,
+            seed=seed,
+        ) as bench,
+    ):
+        for path in measure(bench, plan, output.progress):
+            captures.append(path)
+    print_results(captures, power=power, as_json=as_json, figures=True)
+    return 0
+
+
+def default_bytes(operation: str) -> int | None:
+    """Return the message size an operation takes unless told, None where it has no message."""
+    return DEFAULT_BYTES if operation.startswith(("aes", "sha")) else None

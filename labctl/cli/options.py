@@ -1,0 +1,52 @@
+"""Options that several commands share, and types that read values with units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from labctl.errors import ConfigError
+from labctl.units import parse
+
+
+class Quantity(click.ParamType[float]):
+    """A positive number, with or without its unit: ``1.3``, ``1.3ohm``, ``50 mohm``."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.name = unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the text. Fails with what was expected and an example."""
+        try:
+            number = parse(value, self.unit) if isinstance(value, str) else float(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+        if not number > 0:
+            self.fail(f"{value!r} must be more than zero", param, ctx)
+        return number
+
+
+def shunt_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --shunt."""
+    return click.option("--shunt", "shunt_ohm", type=Quantity("ohm"), help="Shunt resistance, e.g. 1.3 or '50 mohm'.")(
+        function
+    )
+
+
+def power_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --power."""
+    return click.option(
+        "--power",
+        type=click.Choice(["dut", "supply"]),
+        default="dut",
+        show_default=True,
+        help="Headline power: what the DUT draws, or what the supply gives (shunt included).",
+    )(function)
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")(function)

@@ -1,0 +1,84 @@
+"""What every command prints: progress and questions to stderr, results to stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import click
+
+from labctl.errors import ConfigError
+
+
+class Output:
+    """Progress on stderr and questions to the person, for the length of a command."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("opening the bench", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def progress(self, text: str, done: int, total: int) -> None:
+        """Show how far the work is."""
+        self._bar.update(self._task, description=text, completed=done, total=total)
+
+    def ask(self, sentence: str) -> None:
+        """Ask the person to do something by hand and wait for Enter. Raises ConfigError where nobody can answer."""
+        if not sys.stdin.isatty():
+            raise ConfigError(
+                f"{sentence}: but nobody is at the keyboard. Name the supply's switch in [dut] power of the bench "
+                "file, or apply an earlier zero reading with --zero FILE"
+            )
+        self._bar.stop()
+        click.prompt(f"{sentence}, then press Enter", default="", show_default=False, prompt_suffix=" ", err=True)
+        self._bar.start()
+
+
+def print_results(paths: Sequence[Path], *, power: str, as_json: bool, figures: bool) -> None:
+    """Analyse stored captures and print their results, so that measuring and analysing print the same.
+
+    With `figures` a PNG is written beside each capture.
+    """
+    from labctl.analysis.result import analyze
+    from labctl.report.table import render, to_json
+    from labctl.store import read_capture, read_truth
+
+    results, truths, bench = [], [], {}
+    for path in paths:
+        with read_capture(path) as capture:
+            result = analyze(capture, power)
+            bench = dict(capture.provenance.get("bench", {}))
+            if figures:
+                from labctl.report.figure import waveform_figure
+
+                waveform_figure(capture, result, path.with_suffix(".png"))
+        results.append(result)
+        truths.append(read_truth(path))
+    if as_json:
+        document = to_json(results, bench=bench, power=power, truths=truths, captures=paths)
+        click.echo(json.dumps(document, allow_nan=False))
+    else:
+        render(results, bench=bench, power=power, truths=truths, captures=paths)

@@ -1,0 +1,211 @@
+"""The emulated bench as a process: start it, learn its addresses, ask for the world's truth, stop it.
+
+The simulator is reached by name and over sockets only, like an instrument.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from labctl import firmware_image
+from labctl.benchfile import BenchFile, parse_bench
+from labctl.errors import ConfigError, EnvironmentFault
+from labctl.model import Operation
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 5.0
+CONTROL_TIMEOUT_S = 10.0
+
+SHUNT_OHM = 1.3
+DECOUPLING_F = 4.7e-6
+
+
+class Simulation:
+    """One run of the simulator for one board; `seed` draws the errors of its world."""
+
+    def __init__(self, board: dict[str, Any], seed: int, *, elf: Path | None = None) -> None:
+        self.board = board
+        self.seed = seed
+        self.elf = elf or firmware_image.default_path(board["name"])
+        self.faults: dict[str, Any] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: Any = None
+        self._control: socket.socket | None = None
+        self.addresses: dict[str, Any] = {}
+
+    def bench_file(self) -> BenchFile:
+        """Return the emulated bench as a bench file would describe it, addresses still open."""
+        return parse_bench(
+            {
+                "bench": {"name": "emulated"},
+                "shunt": {"resistance_ohm": SHUNT_OHM, "decoupling_f": DECOUPLING_F},
+                "scope": {"driver": "keysight-infiniivision", "resource": "emulated"},
+                "dut": {"board": self.board["name"], "port": "emulated", "power": "emulated"},
+            },
+            "emulated bench",
+        )
+
+    def start(self, file: BenchFile) -> None:
+        """Start the simulator with the bench's nominal values and wait for its addresses.
+
+        The world's supply is always the board's own rail: `--supply` changes the computation, never the world.
+        Raises EnvironmentFault where the firmware is not built or the simulator does not come up.
+        """
+        if file.supply.node != "mcu":
+            raise ConfigError("the emulated bench has its shunt in the MCU's rail: [supply] node must be \"mcu\"")
+        if not self.elf.is_file():
+            raise EnvironmentFault(
+                f"there is no firmware for {self.board['name']} at {self.elf}: "
+                "run `make firmware` in the project's folder"
+            )
+        config = {
+            "board": self.board,
+            "elf": str(self.elf),
+            "seed": self.seed,
+            "shunt": {
+                "resistance_ohm": file.shunt.resistance_ohm,
+                "tolerance_ratio": file.shunt.tolerance_ratio,
+            },
+            "supply": {
+                "voltage_v": self.board["supply"]["node_mcu_v"],
+                "tolerance_ratio": file.supply.tolerance_ratio,
+            },
+            "decoupling": {
+                "capacitance_f": file.shunt.decoupling_f or 0.0,
+                "tolerance_ratio": file.shunt.decoupling_tolerance_ratio,
+            },
+            "crystal": {"tolerance_ratio": self.board["crystal_tolerance_ratio"]},
+            "wiring": {
+                "shunt_channel": file.scope.shunt_channel,
+                "trigger_channel": file.scope.trigger_channel,
+            },
+            "faults": self.faults,
+        }
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in stop()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "instruments.sim"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,  # Ctrl-C must first leave the instruments safe, then end the simulator
+        )
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(config).encode())
+            self._process.stdin.close()
+        self.addresses = self._read_addresses()
+        host, port = self.addresses["control"].rsplit(":", 1)
+        self._control = socket.create_connection((host, int(port)), timeout=CONTROL_TIMEOUT_S)
+
+    def _read_addresses(self) -> dict[str, Any]:
+        assert self._process is not None and self._process.stdout is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(timeout=max(0.0, deadline - time.monotonic())):
+                    break
+                chunk = self._process.stdout.read1(65536)  # type: ignore[attr-defined]
+                if not chunk:
+                    break
+                line += chunk
+        if not line.endswith(b"\n"):
+            complaint = self._complaint()
+            self.stop()
+            raise EnvironmentFault(f"the simulator did not start: {complaint}")
+        return json.loads(line)
+
+    def _complaint(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            assert self._process is not None
+            self._process.wait(timeout=1.0)
+        self._log.seek(0)
+        text = self._log.read().decode(errors="replace").strip()
+        return text.splitlines()[-1] if text else "it ended, or stayed silent, without a word"
+
+    def connect(self, file: BenchFile) -> BenchFile:
+        """Return the bench file with the simulator's addresses filled in."""
+        return file.model_copy(
+            update={
+                "scope": file.scope.model_copy(update={"resource": self.addresses["scope"]}),
+                "dut": file.dut.model_copy(update={"port": self.addresses["dut"], "power": self.addresses["power"]}),
+            }
+        )
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        """Send one command to the simulator's control socket and return its answer."""
+        if self._control is None:
+            raise EnvironmentFault("the simulator is not running")
+        self._control.sendall(json.dumps(command).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            chunk = self._control.recv(1 << 16)
+            if not chunk:
+                raise EnvironmentFault(f"the simulator ended: {self._complaint()}")
+            answer += chunk
+        return json.loads(answer)
+
+    def windows(self) -> list[dict[str, float]]:
+        """Return the world's own account of each trigger window since the last call."""
+        return self.ask(cmd="windows")["windows"]
+
+    def wait(self) -> None:
+        """Wait until the simulator ends. Raises EnvironmentFault where it ended by itself with a complaint."""
+        assert self._process is not None
+        if self._process.wait() != 0:
+            raise EnvironmentFault(f"the simulator ended: {self._complaint()}")
+
+    def stop(self) -> None:
+        """End the simulator; harmless where it never started."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            self._process = None
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def truth_per_iteration(
+    windows: list[dict[str, float]], null_windows: list[dict[str, float]], operation: Operation
+) -> dict[str, float]:
+    """Compute the true duration, power and energy of one iteration, the mean null window removed.
+
+    Same definition as the analysis uses for what it measures: (window - null) / n.
+    """
+
+    def per_iteration(key: str) -> float:
+        mean = sum(w[key] for w in windows) / len(windows)
+        null = sum(w[key] for w in null_windows) / len(null_windows) if null_windows else 0.0
+        return (mean - null) / operation.n_iterations
+
+    duration_s = per_iteration("duration_s")
+    energy_j = per_iteration("energy_dut_j")
+    energy_supply_j = per_iteration("energy_supply_j")
+    return {
+        "duration_s": duration_s,
+        "energy_j": energy_j,
+        "energy_supply_j": energy_supply_j,
+        "power_w": energy_j / duration_s,
+        "power_supply_w": energy_supply_j / duration_s,
+        "charge_c": per_iteration("charge_c"),
+    }
