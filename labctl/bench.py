@@ -187,6 +187,7 @@ def _open_all(
     simulation: Simulation | None,
 ) -> Bench:
     from instruments.registry import open_driver
+
     from labctl.dut import Dut
 
     scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
