@@ -14,7 +14,10 @@ from labctl.units import parse
 
 def _unit(unit: str) -> BeforeValidator:
     def convert(value: Any) -> float:
-        number = parse(value, unit) if isinstance(value, str) else value
+        try:
+            number = parse(value, unit) if isinstance(value, str) else value
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise ValueError(f"expected a number or text with a unit such as '1.3 {unit}'")
         return float(number)
@@ -110,8 +113,6 @@ def parse_bench(table: dict[str, Any], where: str) -> BenchFile:
     except ValidationError as error:
         problems = "; ".join(_explain(dict(problem)) for problem in error.errors())
         raise ConfigError(f"{where}: {problems}") from error
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
     if file.shunt.wiring == "two-channel" and None in (file.scope.shunt_high_channel, file.scope.shunt_low_channel):
         raise ConfigError(
             f"{where}: [shunt] wiring = \"two-channel\" needs shunt_high_channel and shunt_low_channel in [scope]"

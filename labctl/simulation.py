@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labctl import firmware_image
 from labctl.benchfile import BenchFile, parse_bench
 from labctl.errors import ConfigError, EnvironmentFault
 from labctl.model import Operation
@@ -29,13 +28,18 @@ SHUNT_OHM = 1.3
 DECOUPLING_F = 4.7e-6
 
 
+def default_elf(board: str, profile: str = "Os") -> Path:
+    """Return where `make firmware` leaves the image of a board."""
+    return Path(__file__).resolve().parents[1] / "build" / "firmware" / board / profile / "firmware.elf"
+
+
 class Simulation:
     """One run of the simulator for one board; `seed` draws the errors of its world."""
 
     def __init__(self, board: dict[str, Any], seed: int, *, elf: Path | None = None) -> None:
         self.board = board
         self.seed = seed
-        self.elf = elf or firmware_image.default_path(board["name"])
+        self.elf = elf or default_elf(board["name"])
         self.faults: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Any = None

@@ -1,0 +1,105 @@
+"""The bench file: wrong keys and values are named, the nearest valid key suggested, the command line overrides."""
+
+import copy
+
+import pytest
+
+from labctl import boards
+from labctl.bench import check_burden, find_bench_file, wiring_of
+from labctl.benchfile import parse_bench
+from labctl.errors import ConfigError
+
+GOOD = {
+    "bench": {"name": "desk-3"},
+    "supply": {"node": "mcu", "voltage_v": 3.3, "tolerance_ratio": 0.01, "sensed": "source"},
+    "shunt": {"resistance_ohm": "1.3 ohm", "wiring": "low-side", "decoupling_f": "4.7 uF"},
+    "scope": {"driver": "keysight-infiniivision", "resource": "TCPIP::scope.lab::5025::SOCKET"},
+    "dut": {"board": "stm32vldiscovery", "port": "/dev/ttyUSB0"},
+}
+
+
+def changed(section: str, **values: object) -> dict:
+    table = copy.deepcopy(GOOD)
+    table[section].update(values)
+    return table
+
+
+def test_text_with_units_becomes_si():
+    file = parse_bench(GOOD, "bench.toml")
+    assert file.shunt.resistance_ohm == 1.3
+    assert file.shunt.decoupling_f == pytest.approx(4.7e-6, rel=1e-12)
+    assert file.dut.power == "manual"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (changed("shunt", resistence_ohm=1.3), ["[shunt] resistence_ohm", "did you mean 'resistance_ohm'"]),
+        (changed("scope", triger_edge="rising"), ["[scope] triger_edge", "did you mean 'trigger_edge'"]),
+        (changed("scope", trigger_edge="up"), ["[scope] trigger_edge", "rising", "falling"]),
+        (changed("shunt", resistance_ohm=0), ["[shunt] resistance_ohm", "greater than 0"]),
+        (changed("shunt", resistance_ohm=-1.3), ["[shunt] resistance_ohm", "greater than 0"]),
+        (changed("shunt", resistance_ohm=float("nan")), ["[shunt] resistance_ohm", "number"]),
+        (changed("shunt", resistance_ohm="a bit"), ["resistance_ohm", "1.3 ohm"]),
+        (changed("shunt", resistance_ohm=True), ["[shunt] resistance_ohm", "number"]),
+        (changed("shunt", wiring="two-channel"), ["shunt_high_channel", "shunt_low_channel"]),
+        ({k: v for k, v in GOOD.items() if k != "dut"}, ["[dut] is missing"]),
+        ({**GOOD, "shnut": {}}, ["[shnut]", "did you mean 'shunt'"]),
+    ],
+)
+def test_a_wrong_entry_is_named(table, words):
+    with pytest.raises(ConfigError) as caught:
+        parse_bench(table, "desk.toml")
+    assert str(caught.value).startswith("desk.toml: ")
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_command_line_overrides_the_file():
+    file = parse_bench(GOOD, "bench.toml").with_values(shunt_ohm=2.2, supply_v=5.0)
+    wiring = wiring_of(file, boards.load("stm32vldiscovery"))
+    assert wiring.shunt is not None
+    assert wiring.supply is not None
+    assert (wiring.shunt.resistance_ohm, wiring.supply.voltage_v) == (2.2, 5.0)
+
+
+def test_board_data_supply_the_voltage_of_the_node():
+    table = copy.deepcopy(GOOD)
+    del table["supply"]
+    wiring = wiring_of(parse_bench(table, "bench.toml"), boards.load("stm32vldiscovery"))
+    assert wiring.supply is not None
+    assert wiring.supply.voltage_v == 3.3  # UM0919: the MCU's rail
+
+
+@pytest.mark.parametrize(("resistance_ohm", "words"), [(1300.0, "would drop"), (120.0, "would leave")])
+def test_a_shunt_that_starves_the_board_is_refused(resistance_ohm, words):
+    with pytest.raises(ConfigError, match=words):
+        check_burden(resistance_ohm, 3.3, boards.load("stm32vldiscovery"))
+
+
+def test_the_usual_shunt_is_accepted():
+    check_burden(1.3, 3.3, boards.load("stm32vldiscovery"))
+
+
+def test_lookup_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert find_bench_file(None) is None
+    text = '[shunt]\nresistance_ohm = 1.3\n[scope]\ndriver = "d"\nresource = "r"\n[dut]\nboard = "b"\nport = "p"\n'
+    (tmp_path / "config" / "labctl").mkdir(parents=True)
+    (tmp_path / "config" / "labctl" / "bench.toml").write_text(text + '[bench]\nname = "users"\n')
+    found = find_bench_file(None)
+    assert found is not None
+    assert found.bench.name == "users"
+    (tmp_path / "bench.toml").write_text(text + '[bench]\nname = "folders"\n')
+    found = find_bench_file(None)
+    assert found is not None
+    assert found.bench.name == "folders"
+
+
+def test_a_missing_bench_file_and_bad_toml_are_said(tmp_path):
+    with pytest.raises(ConfigError, match="does not exist"):
+        find_bench_file(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[shunt\n")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        find_bench_file(tmp_path / "bad.toml")
