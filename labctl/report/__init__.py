@@ -1,0 +1,1 @@
+"""Results as a person or a program reads them: tables, JSON rows, figures."""

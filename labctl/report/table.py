@@ -1,0 +1,186 @@
+"""Results as a table of 80 columns, and as JSON rows. Numbers are printed with their expanded uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from labctl.model import Contribution, Result
+from labctl.units import percent, quantity, with_uncertainty
+
+Truth = Mapping[str, float]
+
+# The contract of `--json`: these fields of a Result, in this order, then `captures`, then the truth where known.
+ROW_KEYS = (
+    *("board", "operation", "bytes", "implementation", "n_runs", "n_iterations", "n_refused", "n_clipped"),
+    *("duration_mean_s", "duration_std_s", "duration_se_s", "duration_max_s", "duration_expanded_s"),
+    *("current_mean_a", "current_max_a"),
+    *("power_mean_w", "power_supply_mean_w", "power_std_w", "power_ripple_w", "power_min_w", "power_max_w"),
+    *("power_expanded_w",),
+    *("energy_mean_j", "energy_net_idle_j", "energy_std_j", "energy_se_j", "energy_expanded_j"),
+    *("coverage_factor", "charge_mean_c", "cycles_mean"),
+)
+TRUTH_KEYS = ("duration_s", "power_w", "energy_j")
+_POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
+_N_SHARES = 4
+
+
+def to_json_rows(
+    results: Sequence[Result],
+    captures: Sequence[Sequence[str]] | None = None,
+    truths: Sequence[Truth | None] | None = None,
+) -> list[dict[str, Any]]:
+    """Turn results into rows for strict JSON: nan and inf become null.
+
+    `captures` holds the paths behind each result and `truths` the emulated world's account of each, both in the
+    order of `results`.
+    """
+    captures = captures if captures is not None else [()] * len(results)
+    truths = truths if truths is not None else [None] * len(results)
+    rows = []
+    for result, paths, truth in zip(results, captures, truths, strict=True):
+        row = {key: _strict(getattr(result, key)) for key in ROW_KEYS}
+        row["captures"] = [str(path) for path in paths]
+        if truth is not None:
+            row |= {f"truth_{key}": _strict(truth.get(key)) for key in TRUTH_KEYS}
+        rows.append(row)
+    return rows
+
+
+def render(
+    results: Sequence[Result],
+    bench_name: str,
+    emulated: bool,
+    power: str = "dut",
+    truths: Sequence[Truth | None] | None = None,
+) -> Group:
+    """Lay out results for a terminal of 80 columns: heading, results, budget shares, warnings.
+
+    `power` is "dut" or "supply"; `truths` as for `to_json_rows`.
+    """
+    truths = truths if truths is not None else [None] * len(results)
+    parts: list[Any] = [Text(_heading(results, bench_name, emulated), style="bold"), Text(_explanation(results, power))]
+    if results:
+        parts += ["", _results_table(results, truths), ""]
+    if any(result.budget.get("energy") for result in results):
+        parts += [_budget_table(results), ""]
+    parts += [Text(sentence) for sentence in _warnings(results)]
+    return Group(*parts)
+
+
+def _heading(results: Sequence[Result], bench_name: str, emulated: bool) -> str:
+    boards = ", ".join(dict.fromkeys(result.board for result in results))
+    model = ", emulated: its currents are a model, not silicon" if emulated and bench_name != "emulated" else ""
+    name = f"{bench_name}{model}"
+    if emulated and not model:
+        name = "emulated (currents are a model, not silicon)"
+    return f"Bench {name}" + (f"; board {boards}" if boards else "")
+
+
+def _explanation(results: Sequence[Result], power: str) -> str:
+    factors = [result.coverage_factor for result in results if math.isfinite(result.coverage_factor)]
+    known = f", k = {_span(factors)}" if factors else ""
+    return (
+        f"Per operation, trigger's cost removed; power is {_POWER_NAMES[power]}.\n"
+        f"± is the expanded uncertainty (95 %{known})."
+    )
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _results_table(results: Sequence[Result], truths: Sequence[Truth | None]) -> Table:
+    table = _plain_table("operation")
+    for heading in ("duration", "mean\ncurrent", "mean\npower", "energy", "std of runs\nand ripple"):
+        table.add_column(heading, justify="right", overflow="fold")
+    several_boards = len({result.board for result in results}) > 1
+    for result, truth in zip(results, truths, strict=True):
+        columns = [
+            [result.operation, *_particulars(result, several_boards)],
+            with_uncertainty(result.duration_mean_s, result.duration_expanded_s, "s").split(" ± "),
+            [quantity(result.current_mean_a, "A")],
+            with_uncertainty(result.power_mean_w, result.power_expanded_w, "W").split(" ± "),
+            with_uncertainty(result.energy_mean_j, result.energy_expanded_j, "J").split(" ± "),
+            [_ratio(result.energy_std_j, result.energy_mean_j), _ratio(result.power_ripple_w, result.power_mean_w)],
+        ]
+        for column in (1, 3, 4):
+            columns[column][1:] = [f"± {part}" for part in columns[column][1:]]
+        if truth is not None:
+            depth = max(len(column) for column in columns)
+            true_values = {0: "  true value", 1: quantity(truth.get("duration_s"), "s", 7)}
+            true_values |= {3: quantity(truth.get("power_w"), "W", 4), 4: quantity(truth.get("energy_j"), "J", 4)}
+            for column, text in true_values.items():
+                columns[column] += [""] * (depth - len(columns[column])) + [text]
+        table.add_row(*(Text("\n".join(column)) for column in columns))
+    return table
+
+
+def _plain_table(first_heading: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first_heading, overflow="fold")
+    return table
+
+
+def _particulars(result: Result, several_boards: bool) -> list[str]:
+    size = "" if result.bytes is None else f"{result.bytes} B, "
+    lines = [f"  {size}{result.n_runs} runs"]
+    if result.n_iterations > 1:
+        lines.append(f"  {result.n_iterations} in each run")
+    if several_boards:
+        lines.append(f"  {result.board}")
+    return lines
+
+
+def _ratio(part: float, whole: float) -> str:
+    return percent(part / whole) if whole else "n/a"
+
+
+def _budget_table(results: Sequence[Result]) -> Table:
+    table = _plain_table("operation")
+    table.add_column("shares of the energy's variance", overflow="fold")
+    for result in results:
+        table.add_row(Text(result.operation), Text(shares(result.budget.get("energy", ()))))
+    return table
+
+
+def shares(contributions: Sequence[Contribution]) -> str:
+    """Name the largest contributions with their share of the variance: "shunt 71 %, channel gain 20 %, others 9 %"."""
+    variances: dict[str, float] = {}
+    for contribution in contributions:
+        variances[contribution.name] = variances.get(contribution.name, 0.0) + contribution.effect**2
+    total = sum(variances.values())
+    if not total > 0:
+        return "n/a"
+    ranked = sorted(variances.items(), key=lambda item: -item[1])
+    named = [f"{name} {100 * variance / total:.0f} %" for name, variance in ranked[:_N_SHARES] if variance]
+    rest = sum(variance for _, variance in ranked[_N_SHARES:])
+    return ", ".join(named + ([f"others {100 * rest / total:.0f} %"] if rest >= 0.005 * total else []))
+
+
+def _warnings(results: Sequence[Result]) -> list[str]:
+    by_sentence: dict[str, list[str]] = {}
+    for result in results:
+        counts = [
+            f"{number} of its windows were {what}"
+            for number, what in ((result.n_refused, "refused"), (result.n_clipped, "clipped"))
+            if number
+        ]
+        for sentence in (*result.warnings, *counts):
+            names = by_sentence.setdefault(sentence, [])
+            if result.operation not in names:
+                names.append(result.operation)
+    return [f"{', '.join(names)}: {sentence}" for sentence, names in by_sentence.items()]
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,158 @@
+"""Results as JSON rows and as a table: keys from the contract of `--json`, numbers from JCGM 100 rounding."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from labctl.model import Contribution, Result
+from labctl.report.table import render, shares, to_json_rows
+
+# The contract, typed from the issue.
+CONTRACT = [
+    "board",
+    "operation",
+    "bytes",
+    "implementation",
+    "n_runs",
+    "n_iterations",
+    "n_refused",
+    "n_clipped",
+    "duration_mean_s",
+    "duration_std_s",
+    "duration_se_s",
+    "duration_max_s",
+    "duration_expanded_s",
+    "current_mean_a",
+    "current_max_a",
+    "power_mean_w",
+    "power_supply_mean_w",
+    "power_std_w",
+    "power_ripple_w",
+    "power_min_w",
+    "power_max_w",
+    "power_expanded_w",
+    "energy_mean_j",
+    "energy_net_idle_j",
+    "energy_std_j",
+    "energy_se_j",
+    "energy_expanded_j",
+    "coverage_factor",
+    "charge_mean_c",
+    "cycles_mean",
+    "captures",
+]
+TRUTH = {"duration_s": 191.2e-6, "power_w": 48.1e-3, "energy_j": 9.25e-6}
+
+
+def result(**changes) -> Result:
+    fields = {
+        **{"board": "stm32vldiscovery", "operation": "sha256", "bytes": 64, "implementation": "mbedtls"},
+        **{"n_runs": 20, "n_iterations": 1, "n_refused": 0, "n_clipped": 0, "coverage_factor": 1.97},
+        **{"duration_mean_s": 191.2345e-6, "duration_std_s": 1e-9, "duration_se_s": 2e-10, "duration_max_s": 191.3e-6},
+        **{"duration_expanded_s": 2.31e-9, "current_mean_a": 14.92e-3, "current_max_a": 18e-3},
+        **{"power_mean_w": 48.2e-3, "power_supply_mean_w": 48.9e-3, "power_std_w": 5e-6, "power_ripple_w": 1.928e-3},
+        **{"power_min_w": 44e-3, "power_max_w": 53e-3, "power_expanded_w": 1.45e-3, "energy_mean_j": 9.214e-6},
+        **{"energy_net_idle_j": None, "energy_std_j": 9.214e-9, "energy_se_j": 2e-9, "energy_expanded_j": 0.276e-6},
+        **{"charge_mean_c": 2.85e-6, "cycles_mean": 4589.6},
+    }
+    return Result(**(fields | changes))
+
+
+def text(*arguments, width=80) -> str:
+    console = Console(width=width, force_terminal=False, color_system=None)
+    with console.capture() as captured:
+        console.print(render(*arguments))
+    return captured.get()
+
+
+def test_rows_have_exactly_the_keys_of_the_contract():
+    (row,) = to_json_rows([result()], [["captures/a.h5"]])
+    assert list(row) == CONTRACT
+    assert row["energy_mean_j"] == 9.214e-6
+    assert row["captures"] == ["captures/a.h5"]
+
+
+def test_truth_stands_beside_the_results_where_it_is_known():
+    rows = to_json_rows([result(), result()], [["a"], ["b"]], [TRUTH, None])
+    assert {key: rows[0][f"truth_{key}"] for key in TRUTH} == TRUTH
+    assert list(rows[1]) == CONTRACT
+
+
+def test_what_is_no_number_becomes_null_in_strict_json():
+    rows = to_json_rows(
+        [result(energy_std_j=math.nan, coverage_factor=math.inf, n_runs=np.int64(3), power_mean_w=np.float64(0.5))],
+        [[]],
+        [{"duration_s": math.nan}],
+    )
+    (row,) = json.loads(json.dumps(rows, allow_nan=False))
+    assert row["energy_std_j"] is None
+    assert row["coverage_factor"] is None
+    assert row["energy_net_idle_j"] is None
+    assert row["truth_duration_s"] is None
+    assert row["truth_energy_j"] is None
+    assert (row["n_runs"], row["power_mean_w"], row["captures"]) == (3, 0.5, [])
+
+
+def test_captures_must_match_the_results():
+    with pytest.raises(ValueError, match="shorter"):
+        to_json_rows([result(), result()], [["a"]])
+
+
+def test_the_first_line_names_the_bench_and_says_emulated():
+    assert text([result()], "desk-3", False).splitlines()[0].startswith("Bench desk-3; board stm32vldiscovery")
+    first = text([result()], "ours", True).splitlines()[0]
+    assert first.startswith("Bench ours")
+    assert "emulated" in first
+    assert "emulated" in text([result()], "emulated", True).splitlines()[0]
+    assert "emulated" not in text([result()], "desk-3", False)
+
+
+def test_values_are_rounded_by_their_uncertainty_and_power_is_named():
+    printed = text([result()], "desk-3", False, "dut", [TRUTH])
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "sha256 191.2345 \u00b5s 14.9 mA 48.2 mW 9.21 \u00b5J 0.10 %" in lines
+    assert "64 B, 20 runs ± 0.0023 \u00b5s ± 1.4 mW ± 0.28 \u00b5J 4.0 %" in lines
+    assert "true value 191.2000 \u00b5s 48.10 mW 9.250 \u00b5J" in lines
+    assert "95 %, k = 1.97" in printed
+    assert "the DUT's" in printed
+    assert "the supply's" in text([result()], "desk-3", False, "supply")
+
+
+def test_no_value_is_cut_at_eighty_columns():
+    rows = [
+        result(operation="ecdsa-p256.verify", bytes=None, n_iterations=1000, duration_mean_s=2.4345678),
+        result(operation="ecdsa-p256.keygen", energy_mean_j=121.83e-3, energy_expanded_j=3.7e-3),
+        result(board="another-board-of-ours", duration_expanded_s=math.nan, current_mean_a=math.nan),
+    ]
+    printed = text(rows, "emulated", True, "dut", [TRUTH, TRUTH, None])
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    assert "…" not in printed
+    for value in ("ecdsa-p256.verify", "1000 in each run", "121.8 mJ", "± 3.7 mJ", "another-board-of-ours", "n/a"):
+        assert value in printed
+
+
+def test_shares_are_of_the_variance():
+    parts = [
+        Contribution(name, "B", "rectangular", 1.0, "1", effect)
+        for name, effect in zip("abcdef", (8, 4, 4, 2, 0, 0), strict=True)
+    ]
+    assert shares(parts) == "a 64 %, b 16 %, c 16 %, d 4 %"
+    parts = [Contribution(name, "B", "rectangular", 1.0, "1", 1.0) for name in "abcde"]
+    assert shares(parts) == "a 20 %, b 20 %, c 20 %, d 20 %, others 20 %"
+    assert shares([]) == "n/a"
+    printed = text([result(budget={"energy": tuple(parts)})], "desk-3", False)
+    assert "a 20 %, b 20 %, c 20 %, d 20 %, others 20 %" in printed
+
+
+def test_warnings_are_sentences_that_name_their_operations():
+    rows = [result(warnings=("window is short",)), result(operation="busy", warnings=("window is short",), n_refused=2)]
+    lines = text(rows, "desk-3", False).splitlines()
+    assert "sha256, busy: window is short" in lines
+    assert "busy: 2 of its windows were refused" in lines
+
+
+def test_no_results_give_a_heading_and_nothing_else():
+    assert len(text([], "desk-3", False).splitlines()) == 3
