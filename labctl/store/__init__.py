@@ -1,0 +1,15 @@
+"""Capture files: everything needed to recompute every number of one series later, in one HDF5 file."""
+
+from labctl.store.read import close_capture, open_capture, read_capture, read_truth, verify_capture
+from labctl.store.schema import capture_name
+from labctl.store.write import write_capture
+
+__all__ = [
+    "capture_name",
+    "close_capture",
+    "open_capture",
+    "read_capture",
+    "read_truth",
+    "verify_capture",
+    "write_capture",
+]

@@ -1,0 +1,177 @@
+"""Put a file in place whole or not at all, whatever happens while it is written."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from labctl.errors import EnvironmentFault, FileFault
+
+_SUFFIX = ".tmp"
+
+
+class Sink:
+    """A file that HDF5 writes to, and that remembers the first error instead of raising it.
+
+    HDF5 2.0 crashes the process when a write fails while it closes a file. So it never sees the error: the sink
+    drops what follows, and `check` raises.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._position = 0
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raise EnvironmentFault for the first error that a write met."""
+        if self._error is not None:
+            with _explained(self._path):
+                raise self._error
+
+    def write(self, data: memoryview | bytes) -> int:
+        """Write all of `data` at the position."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        place = self._position
+        self._position += size
+        if self._error is None:
+            try:
+                while len(rest):
+                    n_written = os.pwrite(self._descriptor, rest, place)
+                    rest, place = rest[n_written:], place + n_written
+            except OSError as error:
+                self._error = error
+        return size
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill `buffer` from the position."""
+        n_read = os.preadv(self._descriptor, [buffer], self._position)
+        self._position += n_read
+        return n_read
+
+    def read(self, size: int) -> bytes:
+        """Read at the position."""
+        data = os.pread(self._descriptor, size, self._position)
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move the position."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: os.fstat(self._descriptor).st_size}
+        self._position = base[whence] + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Tell the position."""
+        return self._position
+
+    def truncate(self, size: int) -> int:
+        """Set the length of the file."""
+        if self._error is None:
+            try:
+                os.ftruncate(self._descriptor, size)
+            except OSError as error:
+                self._error = error
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: nothing is held back here, and the file is fsynced once, when complete."""
+
+
+@contextmanager
+def new_file(path: Path, overwrite: bool = False) -> Iterator[Sink]:
+    """Give a sink for a temporary file beside `path`; at the end of the block it becomes `path`.
+
+    The file is fsynced, linked or renamed into place, and the folder fsynced. When the block raises, or the process
+    dies at any write, `path` is as before; what a dead writer left (`.<name>.*.tmp`) goes with the next one.
+    Raises FileFault where `path` exists and `overwrite` is false, EnvironmentFault where it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
+    with _explained(path):
+        if not overwrite and os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "exists", str(path))
+        _remove_leftovers(path)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with _explained(path):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        sink = Sink(descriptor, path)
+        yield sink
+        sink.check()
+        with _explained(path):
+            os.fsync(descriptor)
+            _put_in_place(temporary, path, overwrite)
+            _sync_folder(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError as error:
+        raise FileFault(f"{path} exists already and is kept; choose another name, or remove it first") from error
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {path}: {_reason(error)}; nothing was left under that name") from error
+
+
+def _put_in_place(temporary: Path, path: Path, overwrite: bool) -> None:
+    if overwrite:
+        os.replace(temporary, path)
+        return
+    try:
+        # A link fails where the name is taken; a rename would replace a file that came up meanwhile.
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # FAT and some network file systems have no hard links
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
+        os.rename(temporary, path)
+    else:
+        os.unlink(temporary)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what dead writers of `path` left: a living one holds a lock on its file."""
+    prefix = f".{path.name}."
+    for name in os.listdir(path.parent):
+        if not (name.startswith(prefix) and name.endswith(_SUFFIX)):
+            continue
+        leftover = path.with_name(name)
+        with suppress(OSError):
+            descriptor = os.open(leftover, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                leftover.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "the disk is full; free some space"
+    if error.errno == errno.EDQUOT:
+        return "the disk quota is used up; free some space"
+    if error.errno == errno.EFBIG:
+        return "the file grew beyond the size allowed here; raise the limit (ulimit -f)"
+    if error.errno == errno.ENOENT:
+        return "its folder does not exist; create it"
+    return f"{error.strerror or error}; check the folder and its permissions"

@@ -1,0 +1,277 @@
+"""Read a capture: metadata at once, codes when they are asked for."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hdf5plugin  # noqa: F401  (registers the filter that unpacks codes)
+import numpy as np
+
+from labctl.errors import FileFault
+from labctl.model import SCHEMA_CAPTURE, Capture
+from labctl.store import schema
+from labctl.store.write import chunk_shape
+
+_TAKE_AGAIN = "copy it again from where it was taken, or take it anew"
+# Room for a few unpacked chunks of a dataset, so that neighbouring slices unpack a chunk once.
+_CACHE_BYTES = 16 << 20
+# What h5py raises for damaged files, by the place that HDF5 stumbles at.
+_H5PY_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+
+
+class Codes:
+    """The codes of one channel in a capture file: slices like an array of shape (segments, samples).
+
+    Nothing is held: each slice reads what it needs. `pyramid` maps the length of a block to its sums.
+    Reading raises FileFault where the file is damaged or was closed.
+    """
+
+    def __init__(self, dataset: h5py.Dataset, path: str, pyramid: Mapping[int, Mapping[str, h5py.Dataset]]) -> None:
+        self._dataset = dataset
+        self._path = path
+        self.pyramid = pyramid
+        self.shape: tuple[int, int] = dataset.shape
+        self.dtype: np.dtype = dataset.dtype
+        self.ndim = 2
+
+    def __len__(self) -> int:
+        """Count the segments."""
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read a slice."""
+        with self._explained():
+            return self._dataset[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Read everything."""
+        whole = self[...]
+        return whole if dtype is None else whole.astype(dtype)
+
+    def read_direct(self, destination: np.ndarray, source_sel: Any = None, dest_sel: Any = None) -> None:
+        """Read a selection into an array that exists."""
+        with self._explained():
+            self._dataset.read_direct(destination, source_sel, dest_sel)
+
+    def close(self) -> None:
+        """Close the file, for all channels of its capture."""
+        if self._dataset:
+            self._dataset.file.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        if not self._dataset:
+            raise FileFault(f"{self._path} was closed; read the capture again")
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            raise FileFault(
+                f"{self._path}: codes of {self._dataset.name} are damaged ({_first_line(error)}); {_TAKE_AGAIN}"
+            ) from error
+
+
+def read_capture(path: Path | str, *, verify: bool = False) -> Capture:
+    """Read a capture; its codes stay in the file, which stays open until `close_capture` or until it is dropped.
+
+    The truth of an emulated bench is not read (`truth` is None): see `read_truth`. The metadata's CRC is checked
+    always, those of all codes with `verify`. Raises FileFault, saying what the file is, where it is no good capture.
+    """
+    reader = _Reader(path)
+    try:
+        if verify:
+            for problem in reader.problems():
+                raise FileFault(f"{path}: {problem}; {_TAKE_AGAIN}")
+        return reader.capture()
+    except BaseException:
+        reader.close()
+        raise
+
+
+@contextmanager
+def open_capture(path: Path | str, *, verify: bool = False) -> Iterator[Capture]:
+    """Read a capture for the length of a `with` block."""
+    capture = read_capture(path, verify=verify)
+    try:
+        yield capture
+    finally:
+        close_capture(capture)
+
+
+def close_capture(capture: Capture) -> None:
+    """Close the file behind a capture; does nothing for one that is in memory or closed already."""
+    for record in capture.records.values():
+        for channel in record.channels.values():
+            if isinstance(channel.codes, Codes):
+                channel.codes.close()
+
+
+def read_truth(path: Path | str) -> dict[str, Any] | None:
+    """Read the emulated world's own account of the windows, None where there is none. Only the output may."""
+    reader = _Reader(path)
+    try:
+        return reader.truth()
+    finally:
+        reader.close()
+
+
+def verify_capture(path: Path | str) -> list[str]:
+    """Check the CRC of every dataset; give the problems found, an empty list for a sound capture."""
+    try:
+        reader = _Reader(path)
+    except FileFault as fault:
+        return [str(fault)]
+    try:
+        return list(reader.problems())
+    finally:
+        reader.close()
+
+
+class _Reader:
+    """One open capture file whose metadata is known to be sound."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = str(path)
+        self._file = _open(Path(path))
+        try:
+            document = self._metadata()
+            self._document = document["capture"]
+            self._datasets: dict[str, dict[str, Any]] = document["datasets"]
+        except FileFault:
+            self.close()
+            raise
+        except (*_H5PY_ERRORS, schema.MetadataError) as error:
+            self.close()
+            raise FileFault(f"{path} is a damaged capture: {_first_line(error)}; {_TAKE_AGAIN}") from error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _metadata(self) -> dict[str, Any]:
+        found = self._file.attrs.get("schema")
+        if not isinstance(found, str):
+            held = ", ".join(sorted(self._file)[:5]) or "nothing"
+            raise FileFault(f"{self.path} is HDF5 but no labctl capture (it holds {held}); give a capture file")
+        family, _, version = found.partition("/")
+        if family != schema.SCHEMA_FAMILY or not version.isdecimal():
+            raise FileFault(f"{self.path} holds {found!r} and no {schema.SCHEMA_FAMILY!r}; give a capture file")
+        if int(version) > schema.SCHEMA_VERSION:
+            raise FileFault(
+                f"{self.path} was written by a newer labctl ({found}); this one reads up to {SCHEMA_CAPTURE}: update it"
+            )
+        if int(version) != schema.SCHEMA_VERSION:
+            raise FileFault(f"{self.path} claims {found}, which never existed; {_TAKE_AGAIN}")
+        dataset = self._file[schema.METADATA]
+        text = dataset[()]
+        if zlib.crc32(text) != dataset.attrs["crc32"]:
+            raise FileFault(f"{self.path} is a damaged capture: its metadata fail their CRC-32; {_TAKE_AGAIN}")
+        return schema.from_text(text)
+
+    def capture(self) -> Capture:
+        try:
+            return schema.decode_capture(self._document, self, self.path)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFault(
+                f"{self.path} has metadata that this labctl does not know ({_first_line(error)}); "
+                "read it with the labctl that wrote it, or a newer one"
+            ) from error
+
+    def codes(self, record: str, channel: str) -> Codes:
+        group = schema.channel_group(record, channel)
+        levels: dict[int, dict[str, h5py.Dataset]] = {}
+        for name in self._datasets:
+            if name.startswith(f"{group}/pyramid/"):
+                block, field = name.rsplit("/", 2)[1:]
+                levels.setdefault(int(block), {})[field] = self._dataset(name)
+        return Codes(self._dataset(f"{group}/{schema.CODES}"), self.path, levels)
+
+    def segment_start_s(self, record: str) -> np.ndarray:
+        name = f"{schema.record_group(record)}/{schema.SEGMENT_START}"
+        values = self._whole(name)
+        if schema.crc32(values) != self._datasets[name]["crc32"]:
+            raise FileFault(f"{self.path} is a damaged capture: {name} fails its CRC-32; {_TAKE_AGAIN}")
+        return values
+
+    def truth(self) -> dict[str, Any] | None:
+        if schema.TRUTH not in self._datasets:
+            return None
+        text = self._whole(schema.TRUTH)
+        if zlib.crc32(text) != self._datasets[schema.TRUTH]["crc32"]:
+            raise FileFault(f"{self.path} is a damaged capture: its truth fails its CRC-32; {_TAKE_AGAIN}")
+        return schema.decode(schema.from_text(text))
+
+    def problems(self) -> Iterator[str]:
+        for name, noted in self._datasets.items():
+            try:
+                dataset = self._dataset(name)
+                crc = 0
+                for part in _parts(dataset):
+                    crc = schema.crc32(part, crc)
+            except FileFault as fault:
+                yield str(fault)
+                continue
+            except (OSError, RuntimeError) as error:
+                yield f"{name} cannot be read ({_first_line(error)})"
+                continue
+            if crc != noted["crc32"]:
+                yield f"{name} fails its CRC-32"
+
+    def _whole(self, name: str) -> Any:
+        dataset = self._dataset(name)
+        try:
+            return dataset[()]
+        except (OSError, RuntimeError) as error:
+            raise FileFault(f"{self.path}: {name} is damaged ({_first_line(error)}); {_TAKE_AGAIN}") from error
+
+    def _dataset(self, name: str) -> h5py.Dataset:
+        noted = self._datasets.get(name)
+        try:
+            dataset = self._file[name] if noted is not None else None
+        except _H5PY_ERRORS as error:
+            raise FileFault(f"{self.path} lacks {name} ({_first_line(error)}); {_TAKE_AGAIN}") from error
+        if noted is None or not isinstance(dataset, h5py.Dataset):
+            raise FileFault(f"{self.path} lacks {name}; {_TAKE_AGAIN}")
+        if list(dataset.shape) != noted["shape"] or dataset.dtype.str != noted["dtype"]:
+            raise FileFault(f"{self.path}: {name} has another shape or type than its metadata say; {_TAKE_AGAIN}")
+        return dataset
+
+
+def _open(path: Path) -> h5py.File:
+    try:
+        if path.is_dir():
+            raise FileFault(f"{path} is a folder; give a capture file in it")
+        with path.open("rb") as stream:
+            head = stream.read(8)
+    except OSError as error:
+        raise FileFault(f"cannot read {path}: {error.strerror}; check its name and permissions") from error
+    if head != b"\x89HDF\r\n\x1a\n":
+        what = "an empty file" if not head else "not HDF5"
+        raise FileFault(f"{path} is no labctl capture: it is {what}; give a capture file (.h5)")
+    try:
+        # A capture never changes once it has its name, so that no lock is needed (and none is asked of network disks).
+        return h5py.File(path, "r", locking=False, rdcc_nbytes=_CACHE_BYTES, rdcc_nslots=521)
+    except _H5PY_ERRORS as error:
+        raise FileFault(f"{path} is HDF5 but cut short or damaged ({_first_line(error)}); {_TAKE_AGAIN}") from error
+
+
+def _parts(dataset: h5py.Dataset) -> Iterator[np.ndarray]:
+    """Walk a dataset in memory's order, a chunk's worth at a time."""
+    if dataset.ndim != 2:
+        yield np.asarray(dataset[()])
+        return
+    n_rows, n_columns = dataset.shape
+    rows, columns = dataset.chunks or chunk_shape(n_rows, n_columns)
+    if rows > 1:
+        columns = n_columns
+    for row in range(0, n_rows, rows):
+        for column in range(0, n_columns, max(1, columns)):
+            yield dataset[row : row + rows, column : column + columns]
+
+
+def _first_line(error: BaseException) -> str:
+    """Give the gist of an error of HDF5, which can run over several lines."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:120].strip(" ,'\"")
