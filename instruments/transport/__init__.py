@@ -1,1 +1,1 @@
-"""Links to instruments: framing, deadlines, tainted links."""
+"""Links to instruments: what a driver may ask of one, and how bytes become replies."""
