@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from instruments.protocols import AcquisitionSettings, ChannelSettings, TriggerSettings
 from instruments.record import Channel, Record
 from labctl import __version__
@@ -17,7 +19,7 @@ from labctl.bench import Bench
 from labctl.errors import CaptureError, ConfigError, DeviceStable
 from labctl.model import Capture, DutReport, Operation
 from labctl.simulation import truth_per_iteration
-from labctl.store import capture_name, read_capture, write_capture
+from labctl.store import capture_name, open_capture, write_capture
 
 N_NULL_WINDOWS = 100
 # Windows shorter than this fraction of the record would waste memory on silence.
@@ -76,7 +78,7 @@ def measure(bench: Bench, plan: Plan, progress: Progress = lambda *_: None) -> I
                 null_series[n] = _series(bench, replace(null, n_iterations=n), shunt, null_duration_s)
             baseline = null_series[n]
             series = _series(bench, operation, shunt, _expected_duration_s(bench, operation))
-            yield _store(bench, plan, operation, series, baseline, zero, manifest)
+            yield _store(bench, plan, step + 1, series, baseline, zero, manifest)
         progress("done", n_steps, n_steps)
 
 
@@ -240,16 +242,18 @@ def _take_zero(bench: Bench, shunt: tuple[ChannelSettings, ...]) -> Record:
     bench.dut.hello()
     bench.dut.self_test()
     keep = {s.name: record.channels[s.name] for s in shunt}
-    granted = {**record.granted, "utc": _utc(), "method": "DUT unpowered"}
+    granted = {**record.granted, "utc": _text(datetime.datetime.now(datetime.UTC)), "method": "DUT unpowered"}
     return replace(record, channels=keep, granted=granted)
 
 
 def _dated_zero(bench: Bench, path: Path) -> tuple[Record, tuple[ChannelSettings, ...]]:
     """Take the zero reading out of an earlier capture, with the range and offset it holds for."""
-    capture = read_capture(path)
-    zero = capture.records.get("zero")
-    if zero is None:
-        raise ConfigError(f"{path} holds no zero reading; leave --zero out to take a new one")
+    with open_capture(path) as capture:
+        stored = capture.records.get("zero")
+        if stored is None:
+            raise ConfigError(f"{path} holds no zero reading; leave --zero out to take a new one")
+        channels = {name: replace(c, codes=np.asarray(c.codes)) for name, c in stored.channels.items()}
+        zero = replace(stored, channels=channels)
     identity = bench.scope.identify()
     if (zero.instrument.model, zero.instrument.serial) != (identity.model, identity.serial):
         raise ConfigError(
@@ -307,16 +311,17 @@ def _discard_truth(bench: Bench) -> None:
 def _store(
     bench: Bench,
     plan: Plan,
-    operation: Operation,
+    number: int,
     series: _Series,
     null: _Series,
     zero: Record,
     manifest: dict[str, Any],
 ) -> Path:
+    operation = plan.operations[number - 1]
     truth = None
     if bench.simulation is not None:
         truth = truth_per_iteration(series.truth, null.truth, operation)
-    utc = _utc()
+    taken = datetime.datetime.now(datetime.UTC)
     capture = Capture(
         records={"series": series.record, "null": null.record, "zero": zero},
         wiring=bench.wiring,
@@ -325,12 +330,12 @@ def _store(
         dut_report=series.report,
         null_report=null.report,
         manifest=manifest,
-        provenance={"utc": utc, "software": f"labctl {__version__}", "bench": bench.describe()},
+        provenance={"utc": _text(taken), "software": f"labctl {__version__}", "bench": bench.describe()},
         truth=truth,
     )
     plan.out.mkdir(parents=True, exist_ok=True)
-    return write_capture(plan.out / capture_name(utc, bench.board["name"], operation), capture)
+    return write_capture(plan.out / capture_name(taken, bench.board["name"], operation, number), capture)
 
 
-def _utc() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _text(moment: datetime.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

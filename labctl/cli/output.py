@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,6 +12,7 @@ from typing import Self
 import click
 
 from labctl.errors import ConfigError
+from labctl.model import SCHEMA_RESULTS
 
 
 class Output:
@@ -57,28 +58,43 @@ class Output:
         self._bar.start()
 
 
-def print_results(paths: Sequence[Path], *, power: str, as_json: bool, figures: bool) -> None:
+def print_results(paths: Sequence[Path], *, power: str, as_json: bool, figures: bool = False) -> None:
     """Analyse stored captures and print their results, so that measuring and analysing print the same.
 
-    With `figures` a PNG is written beside each capture.
+    With `figures` a PNG is written beside each capture. Raises LabctlError where a capture cannot give a number.
     """
     from labctl.analysis.result import analyze
-    from labctl.report.table import render, to_json
-    from labctl.store import read_capture, read_truth
+    from labctl.report.table import render, to_json_rows
+    from labctl.store import open_capture, read_truth
 
-    results, truths, bench = [], [], {}
+    results, benches = [], []
     for path in paths:
-        with read_capture(path) as capture:
+        with open_capture(path) as capture:
             result = analyze(capture, power)
-            bench = dict(capture.provenance.get("bench", {}))
+            benches.append(dict(capture.provenance["bench"]))
             if figures:
                 from labctl.report.figure import waveform_figure
 
                 waveform_figure(capture, result, path.with_suffix(".png"))
         results.append(result)
-        truths.append(read_truth(path))
+    truths = [read_truth(path) for path in paths]
     if as_json:
-        document = to_json(results, bench=bench, power=power, truths=truths, captures=paths)
-        click.echo(json.dumps(document, allow_nan=False))
-    else:
-        render(results, bench=bench, power=power, truths=truths, captures=paths)
+        rows = to_json_rows(results, [[str(path)] for path in paths], [_headline(truth, power) for truth in truths])
+        click.echo(json.dumps({"schema": SCHEMA_RESULTS, "bench": benches[0], "results": rows}, allow_nan=False))
+        return
+    from rich.console import Console
+
+    bench = benches[0]
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console.print(
+        render(results, bench["name"], bench["emulated"], power, [_headline(truth, power) for truth in truths])
+    )
+    folders = sorted({str(path.parent) for path in paths})
+    console.print(f"Captures{' and figures' if figures else ''} in {', '.join(folders)}", soft_wrap=True)
+
+
+def _headline(truth: Mapping[str, float] | None, power: str) -> Mapping[str, float] | None:
+    """Choose the truth that belongs to the headline power."""
+    if truth is None or power == "dut":
+        return truth
+    return {**truth, "power_w": truth["power_supply_w"], "energy_j": truth["energy_supply_j"]}

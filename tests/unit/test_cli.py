@@ -48,7 +48,7 @@ def test_help_imports_nothing_heavy():
         (["measure", "--shunt", "-1.3"], "more than zero"),
         (["measure", "--shunt", "nan"], "1.3 ohm"),
         (["measure", "--shunt", "a few"], "1.3 ohm"),
-        (["measure", "--shunt", "1,3"], "1.3 ohm"),
+        (["measure", "--shunt", "1,3"], "behind a point"),
         (["measure", "--shunt", "1.3 V"], "1.3 ohm"),
         (["measure", "--supply", "5 ohm"], "3.3 V"),
         (["measure", "--runs", "0"], "1<=x<=1000"),
