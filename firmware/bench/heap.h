@@ -1,0 +1,15 @@
+/* A small heap of fixed size: first fit, neighbours joined, high-water mark. Never grows, never fails silently. */
+#ifndef HEAP_H
+#define HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *heap_calloc(size_t count, size_t size); /* zeroed; NULL where there is no room */
+void heap_free(void *block);
+void heap_reset(void);           /* everything free, mark and exhaustion cleared */
+void heap_mark(void);            /* what is in use now counts as the floor of the peak from here on */
+uint32_t heap_peak_bytes(void);  /* most in use since the mark, above the floor, headers included */
+int heap_exhausted(void);        /* a request was turned down since the reset */
+
+#endif

@@ -1,0 +1,3 @@
+/* The build manifest, as the Makefile wrote it. */
+    .section .labctl_manifest, "a", %progbits
+    .incbin "manifest.txt"

@@ -1,0 +1,22 @@
+/* What the bench needs of a microcontroller. One implementation a family, in hal/<family>/. */
+#ifndef HAL_H
+#define HAL_H
+
+#include <stdint.h>
+
+void hal_setup(void);                 /* clock, trigger pin (low), serial port, cycle counter; no interrupt ever runs */
+uint32_t hal_clock_hz(void);          /* the clock that set-up really reached */
+const char *hal_clock_source(void);   /* "crystal", or "internal" where the crystal or the PLL did not start */
+uint32_t hal_cycles(void);            /* core cycles, modulo 2^32; sleep counts too */
+uint8_t hal_read(void);               /* waits for one byte */
+void hal_write(uint8_t byte);         /* waits for room */
+void hal_flush(void);                 /* waits until the last bit has left */
+void hal_trigger_high(void);          /* never inlined: the same few cycles on both edges */
+void hal_trigger_low(void);
+void hal_sleep_us(uint32_t us);       /* core asleep; at most HAL_SLEEP_MAX_US */
+void hal_pause_cycles(uint32_t n);    /* busy for about n cycles */
+void hal_busy_loop(uint32_t rounds);  /* known loop: a subtraction and a taken branch each round */
+
+#define HAL_SLEEP_MAX_US 10000000u
+
+#endif
