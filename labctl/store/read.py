@@ -37,6 +37,7 @@ class Codes:
         self.pyramid = pyramid
         self.shape: tuple[int, int] = dataset.shape
         self.dtype: np.dtype = dataset.dtype
+        self.chunks: tuple[int, int] | None = dataset.chunks
         self.ndim = 2
 
     def __len__(self) -> int:
