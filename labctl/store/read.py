@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import hdf5plugin  # noqa: F401  (registers the filter that unpacks codes)
@@ -16,6 +16,9 @@ from labctl.errors import FileFault
 from labctl.model import SCHEMA_CAPTURE, Capture
 from labctl.store import schema
 from labctl.store.write import chunk_shape
+
+if TYPE_CHECKING:
+    from labctl.store.trigger import StoredTrigger
 
 _TAKE_AGAIN = "copy it again from where it was taken, or take it anew"
 # Room for a few unpacked chunks of a dataset, so that neighbouring slices unpack a chunk once.
@@ -27,14 +30,22 @@ _H5PY_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 class Codes:
     """The codes of one channel in a capture file: slices like an array of shape (segments, samples).
 
-    Nothing is held: each slice reads what it needs. `pyramid` maps the length of a block to its sums.
+    Nothing is held: each slice reads what it needs. `pyramid` maps the length of a block to its sums; `trigger` holds
+    the edges and bits of the trigger channel (a `labctl.store.trigger.StoredTrigger`), None where there are none.
     Reading raises FileFault where the file is damaged or was closed.
     """
 
-    def __init__(self, dataset: h5py.Dataset, path: str, pyramid: Mapping[int, Mapping[str, h5py.Dataset]]) -> None:
+    def __init__(
+        self,
+        dataset: h5py.Dataset,
+        path: str,
+        pyramid: Mapping[int, Mapping[str, h5py.Dataset]],
+        trigger: StoredTrigger | None,
+    ) -> None:
         self._dataset = dataset
         self._path = path
         self.pyramid = pyramid
+        self.trigger = trigger
         self.shape: tuple[int, int] = dataset.shape
         self.dtype: np.dtype = dataset.dtype
         self.chunks: tuple[int, int] | None = dataset.chunks
@@ -141,6 +152,7 @@ class _Reader:
         try:
             document = self._metadata()
             self._document = document["capture"]
+            self._triggers = document["triggers"]
             self._datasets: dict[str, dict[str, Any]] = document["datasets"]
         except FileFault:
             self.close()
@@ -188,10 +200,21 @@ class _Reader:
             if name.startswith(f"{group}/pyramid/"):
                 block, field = name.rsplit("/", 2)[1:]
                 levels.setdefault(int(block), {})[field] = self._dataset(name)
-        return Codes(self._dataset(f"{group}/{schema.CODES}"), self.path, levels)
+        dataset = self._dataset(f"{group}/{schema.CODES}")
+        return Codes(dataset, self.path, levels, self._trigger(record, f"{group}/trigger"))
+
+    def _trigger(self, record: str, group: str) -> StoredTrigger | None:
+        if f"{group}/bits" not in self._datasets:
+            return None
+        from labctl.store import trigger  # brings compiled kernels, which only a capture with a trigger needs
+
+        arrays = {field: self._checked(f"{group}/{field}") for field in trigger.ARRAYS}
+        return trigger.restore(schema.decode(self._triggers[record]), arrays, self._dataset(f"{group}/bits"))
 
     def segment_start_s(self, record: str) -> np.ndarray:
-        name = f"{schema.record_group(record)}/{schema.SEGMENT_START}"
+        return self._checked(f"{schema.record_group(record)}/{schema.SEGMENT_START}")
+
+    def _checked(self, name: str) -> np.ndarray:
         values = self._whole(name)
         if schema.crc32(values) != self._datasets[name]["crc32"]:
             raise FileFault(f"{self.path} is a damaged capture: {name} fails its CRC-32; {_TAKE_AGAIN}")

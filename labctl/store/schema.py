@@ -6,7 +6,7 @@
 /records/<record>/segment_start_s
 /records/<record>/<channel>/codes                      (segments, samples)
 /records/<record>/<channel>/pyramid/<block>/{sum,sum_squares,minimum,maximum}
-/records/<record>/<channel>/trigger/{edges,bits}
+/records/<record>/<channel>/trigger/{segment,position,rising,level,bits}
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 
 from instruments.record import Channel, Record
 from labctl.errors import FileFault
-from labctl.model import SCHEMA_CAPTURE, Capture
+from labctl.model import SCHEMA_CAPTURE, Capture, Wiring
 from labctl.store import pyramid, schema
 from labctl.store.atomic import Sink, new_file
 
@@ -36,11 +36,13 @@ def write_capture(path: Path | str, capture: Capture, *, overwrite: bool = False
     truth = None if capture.truth is None else schema.to_text(schema.encode(capture.truth, "truth"))
     with new_file(path, overwrite) as sink, h5py.File(sink, "w", driver="fileobj", libver=_LIBVER) as file:
         writer = _Writer(file, sink, compress)
+        triggers = {}
         for name, record in capture.records.items():
             writer.add_record(name, record)
+            triggers[name] = writer.add_trigger(name, record, capture.wiring)
         if truth is not None:
             writer.add_text(schema.TRUTH, truth)
-        text = schema.to_text({"capture": document, "datasets": writer.datasets})
+        text = schema.to_text({"capture": document, "triggers": triggers, "datasets": writer.datasets})
         writer.add_text(schema.METADATA, text)
         file[schema.METADATA].attrs["crc32"] = np.uint32(zlib.crc32(text))
         file.attrs["schema"] = SCHEMA_CAPTURE
@@ -89,6 +91,31 @@ class _Writer:
         self.add(f"{schema.record_group(name)}/{schema.SEGMENT_START}", starts)
         for channel_name, channel in record.channels.items():
             self._add_channel(schema.channel_group(name, channel_name), channel)
+
+    def add_trigger(self, name: str, record: Record, wiring: Wiring) -> Any:
+        """Add edges and bits of the trigger channel, where it switches; give what the metadata say of them."""
+        channel = None if wiring.trigger_channel is None else record.channels.get(wiring.trigger_channel)
+        if channel is None or not all(channel.codes.shape):
+            return None
+        # Only a capture with a trigger needs the compiled kernels.
+        from labctl.store import trigger
+
+        found = trigger.find(channel, wiring)
+        if found is None:
+            return None
+        group = f"{schema.channel_group(name, str(wiring.trigger_channel))}/trigger"
+        for field in trigger.ARRAYS:
+            self.add(f"{group}/{field}", getattr(found[0], field))
+        shape = (int(channel.codes.shape[0]), int(channel.codes.shape[1]))
+        size = (shape[0], -(-shape[1] // 8))
+        bits = self._create(f"{group}/bits", size, np.dtype(np.uint8), blocks_of=self._compress)
+        crc = 0
+        for rows, columns, packed in trigger.packed_bits(found[0], blocks(shape)):
+            crc = schema.crc32(packed, crc)
+            bits[rows, columns] = packed
+            self._sink.check()
+        self._note(f"{group}/bits", size, np.dtype(np.uint8), crc)
+        return schema.encode(trigger.describe(wiring, *found), "trigger")
 
     def add(self, name: str, data: np.ndarray) -> None:
         """Add a dataset that is in memory."""
