@@ -1,0 +1,62 @@
+"""Run the emulated bench: configuration as JSON on stdin, one line of addresses on stdout, until told to stop.
+
+It ends on SIGTERM, SIGINT, {"cmd": "quit"} on the control socket, or when the process that started it is gone.
+Exit status: 0 stopped, 1 the DUT failed to start, 2 a configuration that does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PARENT_POLL_S = 0.25
+
+
+def _read_config() -> Mapping[str, Any]:
+    config = json.loads(sys.stdin.read())
+    if not isinstance(config, dict):
+        raise TypeError("the configuration must be one JSON object")
+    if not Path(config["elf"]).is_file():
+        raise ValueError(f"elf: there is no file {config['elf']}")
+    return config
+
+
+def run(bench: Any) -> int:
+    """Print where the bench answers and wait for its end."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    parent = os.getppid()
+    print(json.dumps(bench.addresses()), flush=True)
+    while not told.is_set() and not bench.stopped.wait(PARENT_POLL_S):
+        if os.getppid() != parent:
+            break
+    bench.close()
+    return 1 if bench.boot_error else 0
+
+
+def main() -> int:
+    """Run until stopped; return the exit status."""
+    from instruments.sim.bench import Bench
+
+    try:
+        bench = Bench(_read_config())
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        print(f"instruments.sim: bad configuration on stdin: {what}", file=sys.stderr)
+        return 2
+    return run(bench)
+
+
+if __name__ == "__main__":
+    # Threads that sit in native code must not hold up the exit.
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,80 @@
+"""The socket behind the scenes: truth, draws, faults and status of the emulated bench, as lines of JSON.
+
+An analysis never comes here; what prints results beside the truth does, and so do tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+from instruments.sim.frontend import ChannelSetup, FrontEnd, SampleClock
+from instruments.sim.server import lines
+
+if TYPE_CHECKING:
+    from instruments.sim.bench import Bench
+
+
+class Control:
+    """Answer {"cmd": "windows" | "draws" | "faults" | "status" | "quit"}, one object a line each way."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer one client until it leaves."""
+        for text in lines(connection):
+            connection.sendall(json.dumps(self._answer(text or "")).encode() + b"\n")
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        try:
+            request = json.loads(text)
+            command = request["cmd"]
+            handler = getattr(self, f"_do_{command}", None)
+            if handler is None:
+                return {"error": f"cmd {command!r} is not one of windows, draws, faults, status, quit"}
+            return handler(request)
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _do_windows(self, _request: dict[str, Any]) -> dict[str, Any]:
+        return {"windows": self._bench.world.windows()}
+
+    def _do_draws(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Tell the true values; those of a channel hold for the settings in force."""
+        bench = self._bench
+        channels = {}
+        for setup in bench.scope.channel_setups():
+            front_end = FrontEnd(bench.seed, "open", setup)
+            channels[str(setup.number)] = _channel_draws(setup, front_end)
+        return {
+            "draws": {
+                **dataclasses.asdict(bench.circuit),
+                "tau_s": bench.circuit.tau_s,
+                "timebase_ratio": SampleClock(bench.seed).error_ratio,
+                "channels": channels,
+            }
+        }
+
+    def _do_faults(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._bench.set_faults(request["faults"])
+        return {"faults": request["faults"]}
+
+    def _do_status(self, _request: dict[str, Any]) -> dict[str, Any]:
+        return self._bench.status()
+
+    def _do_quit(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self._bench.stopped.set()
+        return {"quit": True}
+
+
+def _channel_draws(setup: ChannelSetup, front_end: FrontEnd) -> dict[str, float]:
+    return {
+        "range_v": setup.range_v,
+        "offset_v": setup.offset_v,
+        "gain_ratio": front_end.gain_ratio,
+        "offset_error_v": front_end.offset_error_v,
+        "noise_rms_v": front_end.noise_rms_v,
+    }

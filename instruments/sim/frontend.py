@@ -1,0 +1,151 @@
+"""Analog front ends and sample clock of the emulated oscilloscope, with the errors its data sheet allows.
+
+What is modelled, each with its source:
+
+- Gain: a slope error of at most 2 % of full scale, about mid-screen, one draw per channel and range (Keysight
+  InfiniiVision X-Series data sheets, DC vertical gain accuracy; from memory, not re-read).
+- Offset: at most 0.1 division + 2 mV + 1 % of the offset setting, one draw per channel and range (same source).
+- Noise: white, Gaussian, rms = fixed part + part of a division. The 3000T's own figure was not found; taken are
+  the limits of a comparable scope, Tektronix MSO3000 manual p. 166, 300 MHz model: 140 uV + 6 % of a division, with
+  the 20 MHz limit 30 uV + 5 %. An assumption.
+- Time base: at most 10 ppm (Agilent 4000 X-Series Service Guide p. 52, test limit); the phase is free-running.
+- Bandwidth: one exponential pole, 200 MHz or 20 MHz (rise time 0.35/bandwidth). The trigger pin goes through it
+  exactly, its own rise time added as a root sum of squares; the shunt voltage, far slower, is delayed by its tau.
+- Converter: 8 bit, 256 codes over 8 divisions, code 128 at the offset setting, clipped at 0 and 255.
+- A probe's ratio scales range, offset and the fixed error parts, which hold at the scope's input.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU, World, draw
+
+GAIN_LIMIT_RATIO = 0.02
+OFFSET_LIMIT_DIVISION = 0.1
+OFFSET_LIMIT_V = 2e-3
+OFFSET_LIMIT_SETTING_RATIO = 0.01
+TIMEBASE_LIMIT_RATIO = 10e-6
+NOISE_FULL = (140e-6, 0.06)  # V at the input, parts of a division
+NOISE_LIMITED = (30e-6, 0.05)
+BANDWIDTH_HZ = 200e6
+BANDWIDTH_LIMITED_HZ = 20e6
+N_DIVISIONS = 8
+N_CODES = 256
+MID_CODE = 128
+
+
+@dataclass(frozen=True)
+class ChannelSetup:
+    """Settings of one channel as granted, at the probe tip."""
+
+    number: int
+    range_v: float
+    offset_v: float
+    probe_ratio: float
+    bandwidth_limit: bool
+
+
+class SampleClock:
+    """The scope's time base: it runs for ever, from a phase nobody chose, and off by a little."""
+
+    def __init__(self, seed: int) -> None:
+        self.error_ratio = TIMEBASE_LIMIT_RATIO * draw(seed, "timebase")
+        self._phase = 0.5 + 0.5 * draw(seed, "phase")
+
+    def true_s(self, believed_s: float) -> float:
+        """Return how long a stretch really lasts that the instrument takes for `believed_s`."""
+        return believed_s * (1.0 + self.error_ratio)
+
+    def believed_s(self, true_s: float) -> float:
+        """Return what the instrument takes a stretch of `true_s` for."""
+        return true_s / (1.0 + self.error_ratio)
+
+    def first_tick_s(self, from_s: float, dt_s: float) -> float:
+        """Return the true time of the first sample at or after `from_s`, for a believed interval `dt_s`."""
+        step_s = self.true_s(dt_s)
+        return (math.ceil(from_s / step_s - self._phase) + self._phase) * step_s
+
+
+@dataclass
+class FrontEnd:
+    """One channel's way from the probe tip to codes. `signal` is "shunt", "trigger" or "open"."""
+
+    seed: int
+    signal: str
+    setup: ChannelSetup
+    gain_ratio: float = field(init=False)
+    offset_error_v: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        setup = self.setup
+        # The range at the input in microvolts, so that a probe or the last digit of a float does not matter.
+        key = (setup.number, round(setup.range_v / setup.probe_ratio * 1e6))
+        limit_v = (
+            OFFSET_LIMIT_DIVISION * setup.range_v / N_DIVISIONS
+            + OFFSET_LIMIT_V * setup.probe_ratio
+            + OFFSET_LIMIT_SETTING_RATIO * abs(setup.offset_v)
+        )
+        self.gain_ratio = GAIN_LIMIT_RATIO * draw(self.seed, "gain", *key)
+        self.offset_error_v = limit_v * draw(self.seed, "offset", *key)
+
+    @property
+    def volts_per_code(self) -> float:
+        """Return the converter's step at the probe tip."""
+        return self.setup.range_v / N_CODES
+
+    @property
+    def noise_rms_v(self) -> float:
+        """Return the noise at the probe tip."""
+        fixed_v, division_ratio = NOISE_LIMITED if self.setup.bandwidth_limit else NOISE_FULL
+        return fixed_v * self.setup.probe_ratio + division_ratio * self.setup.range_v / N_DIVISIONS
+
+    @property
+    def rise_s(self) -> float:
+        """Return the front end's own rise time."""
+        return 0.35 / (BANDWIDTH_LIMITED_HZ if self.setup.bandwidth_limit else BANDWIDTH_HZ)
+
+    @property
+    def pin_tau_s(self) -> float:
+        """Return the pole through which this channel sees the trigger pin."""
+        return math.hypot(PIN_RISE_S, self.rise_s) / RISE_PER_TAU
+
+    def volts(self, world: World, t0_s: float, dt_s: float, n: int) -> np.ndarray:
+        """Return the true voltage at the converter's input, before the channel's errors; float64, shape (n,)."""
+        if self.signal == "shunt":
+            return world.sample(t0_s - self.rise_s / RISE_PER_TAU, dt_s, n)
+        if self.signal == "trigger":
+            return world.level(t0_s, dt_s, n, self.pin_tau_s)
+        return np.zeros(n)
+
+    def crossing(self, world: World, after_s: float, level_v: float, rising: bool) -> float:
+        """Return when this channel, with its errors but without noise, passes `level_v` after `after_s`; or NaN."""
+        offset_v = self.setup.offset_v
+        true_level_v = (level_v - offset_v - self.offset_error_v) / (1.0 + self.gain_ratio) + offset_v
+        if self.signal == "shunt":
+            delay_s = self.rise_s / RISE_PER_TAU
+            return world.shunt_crossing(after_s - delay_s, true_level_v, rising) + delay_s
+        if self.signal == "trigger":
+            return world.pin_crossing(after_s, true_level_v, rising, self.pin_tau_s)
+        return math.nan
+
+    def digitize(self, volts: np.ndarray, noise: np.random.Generator) -> np.ndarray:
+        """Return the codes, uint8 of shape (n,), for true voltages: errors, noise, rounding, clipping."""
+        step_v = self.volts_per_code
+        slope = (1.0 + self.gain_ratio) / step_v
+        shift = MID_CODE + self.offset_error_v / step_v - self.setup.offset_v * slope
+        codes = noise.standard_normal(len(volts), dtype=np.float32)
+        codes *= np.float32(self.noise_rms_v / step_v)
+        codes += (volts * slope + shift).astype(np.float32)
+        np.rint(codes, out=codes)
+        np.clip(codes, 0, N_CODES - 1, out=codes)
+        return codes.astype(np.uint8)
+
+
+def noise_generator(seed: int, channel: int, n_acquisitions: int) -> np.random.Generator:
+    """Return the noise of one channel in one acquisition since power-up; the same seed repeats it."""
+    return np.random.Generator(np.random.SFC64([seed, zlib.crc32(b"noise"), channel, n_acquisitions]))

@@ -1,0 +1,280 @@
+"""What SCPI instruments have in common: headers, parameters, error queue, status registers. Strict.
+
+Rules from the Keysight InfiniiVision 3000T X-Series Programmer's Guide (introduction, error messages, status
+reporting) and IEEE 488.2: a keyword is its long or its short form and nothing between; a leading colon returns to the
+root; after a semicolon a header continues in the subsystem of the one before; common commands leave that as it is;
+answers of one message come back joined by semicolons. An unknown header is -113, and a query that failed says nothing.
+The error queue is first in, first out and 30 long, the last place being for "Queue overflow" (4000 X-Series
+Programmer's Guide p. 1570).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+MESSAGES = {
+    0: "No error",
+    -102: "Syntax error",
+    -104: "Data type error",
+    -108: "Parameter not allowed",
+    -109: "Missing parameter",
+    -113: "Undefined header",
+    -128: "Numeric data not allowed",
+    -131: "Invalid suffix",
+    -141: "Invalid character data",
+    -221: "Settings conflict",
+    -222: "Data out of range",
+    -224: "Illegal parameter value",
+    -230: "Data corrupt or stale",
+    -241: "Hardware missing",
+    -310: "System error",
+    -350: "Queue overflow",
+    -363: "Input buffer overrun",
+}
+QUEUE_LENGTH = 30
+# Standard Event Status Register (IEEE 488.2, 11.5.1): bit of each class of error, and operation complete.
+ESR_COMMAND, ESR_EXECUTION, ESR_DEVICE, ESR_QUERY, ESR_OPC = 32, 16, 8, 4, 1
+
+NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-zA-Z]*)")
+MULTIPLIERS = {"V": 1.0, "MV": 1e-3, "UV": 1e-6, "S": 1.0, "MS": 1e-3, "US": 1e-6, "NS": 1e-9}
+
+Reply = str | bytes | memoryview
+Handler = Callable[..., "Reply | tuple[Reply, ...] | None"]
+
+
+class ScpiError(Exception):
+    """One entry for the error queue."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code, MESSAGES[code])
+        self.code = code
+
+
+class ErrorQueue:
+    """Errors in order of arrival, and the event status register that they set."""
+
+    def __init__(self) -> None:
+        self._entries: deque[int] = deque()
+        self.esr = 0
+
+    def push(self, code: int) -> None:
+        """Add an error; the thirtieth place is for the overflow."""
+        klass = -code // 100
+        self.esr |= {1: ESR_COMMAND, 2: ESR_EXECUTION, 3: ESR_DEVICE, 4: ESR_QUERY}.get(klass, 0)
+        if len(self._entries) >= QUEUE_LENGTH - 1:
+            code = -350
+        if len(self._entries) < QUEUE_LENGTH:
+            self._entries.append(code)
+
+    def pop(self) -> str:
+        """Remove the oldest error and return it as the instrument says it."""
+        code = self._entries.popleft() if self._entries else 0
+        return f'{code:+d},"{MESSAGES[code]}"'
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.esr = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+@dataclass(frozen=True)
+class _Command:
+    pattern: re.Pattern[str]
+    handler: Handler
+    is_query: bool
+
+
+def _keyword(text: str) -> str:
+    """Return the expression for one keyword such as ``CHANnel<n>``: short or long form, and its number."""
+    numbered = text.endswith("<n>")
+    name = text.removesuffix("<n>")
+    short = "".join(c for c in name if not c.islower())
+    forms = short if short == name else f"(?:{short}|{name.upper()})"
+    return forms + (r"(\d+)" if numbered else "")
+
+
+def _header(text: str) -> re.Pattern[str]:
+    """Compile a header such as ``:TRIGger[:EDGE]:LEVel?``; brackets are optional nodes."""
+    query = text.endswith("?")
+    pattern = ""
+    for optional, node in re.findall(r"(\[?):?([*\w<>]+)\]?", text.removesuffix("?")):
+        part = ":" + (re.escape(node) if node.startswith("*") else _keyword(node))
+        pattern += f"(?:{part})?" if optional else part
+    return re.compile(pattern + (r"\?" if query else ""))
+
+
+class Instrument:
+    """Answer SCPI messages by a table of headers; thread-safe, one message at a time."""
+
+    def __init__(self) -> None:
+        self.errors = ErrorQueue()
+        self.ese = 0
+        self.sre = 0
+        self._commands: list[_Command] = []
+        self._found: dict[str, tuple[_Command, tuple[int, ...]]] = {}
+        self._lock = threading.RLock()
+        self.do("*CLS", self.clear_status)
+        self.on("*ESR?", self._read_esr)
+        self.on("*ESE", lambda p: setattr(self, "ese", integer(p, 0, 255)))
+        self.on("*ESE?", lambda: f"{self.ese:+d}")
+        self.on("*SRE", lambda p: setattr(self, "sre", integer(p, 0, 255)))
+        self.on("*SRE?", lambda: f"{self.sre:+d}")
+        self.on("*STB?", lambda: f"{self.status_byte():+d}")
+        self.do("*OPC", self.complete)
+        self.on("*OPC?", lambda: "1")
+        self.do("*WAI", lambda: None)
+        self.on(":SYSTem:ERRor[:NEXT]?", self.errors.pop)
+
+    def on(self, header: str, handler: Handler) -> None:
+        """Serve a header: ``handler(*numbers)`` answers a query, ``handler(*numbers, parameters)`` obeys a command."""
+        self._commands.append(_Command(_header(header), handler, header.endswith("?")))
+
+    def do(self, header: str, action: Callable[[], object]) -> None:
+        """Let an action serve a command that takes no parameter."""
+
+        def handler(parameters: list[str]) -> None:
+            _none(parameters)
+            action()
+
+        self.on(header, handler)
+
+    def complete(self) -> None:
+        """Set the operation complete bit: nothing here is ever pending when a command is read."""
+        self.errors.esr |= ESR_OPC
+
+    def clear_status(self) -> None:
+        """Clear error queue and event registers."""
+        self.errors.clear()
+
+    def status_byte(self) -> int:
+        """Return the status byte without the bits that only a family has (IEEE 488.2, 11.2)."""
+        return 32 if self.errors.esr & self.ese else 0
+
+    def execute(self, message: str) -> list[Reply]:
+        """Execute one program message; return the pieces of its answer, empty where nothing is to be said."""
+        with self._lock:
+            answers: list[Reply] = []
+            path = ""
+            for unit in _split(message, ";"):
+                text = unit.strip()
+                if not text:
+                    continue
+                head, tail = [*text.split(None, 1), ""][:2]
+                parameters = [p.strip() for p in _split(tail, ",")] if tail.strip() else []
+                try:
+                    head, path = _resolve(head.upper(), path)
+                    command, numbers = self._find(head)
+                    if command.is_query:
+                        _none(parameters)
+                        reply = command.handler(*numbers)
+                    else:
+                        reply = command.handler(*numbers, parameters)
+                except ScpiError as error:
+                    self.errors.push(error.code)
+                    continue
+                if reply is not None:
+                    if answers:
+                        answers.append(";")
+                    answers += reply if isinstance(reply, tuple) else (reply,)
+            return [*answers, "\n"] if answers else []
+
+    def _find(self, head: str) -> tuple[_Command, tuple[int, ...]]:
+        if head not in self._found:
+            for command in self._commands:
+                match = command.pattern.fullmatch(head)
+                if match:
+                    self._found[head] = command, tuple(int(g) for g in match.groups())
+                    break
+            else:
+                raise ScpiError(-113)
+        return self._found[head]
+
+    def _read_esr(self) -> str:
+        esr, self.errors.esr = self.errors.esr, 0
+        return f"{esr:+d}"
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split outside of quoted strings."""
+    if '"' not in text and "'" not in text:
+        return text.split(separator)
+    return re.findall(rf"""(?:"[^"]*"|'[^']*'|[^{separator}])+""", text)
+
+
+def _resolve(head: str, path: str) -> tuple[str, str]:
+    """Return the full header and the subsystem that a following header continues in."""
+    if head.startswith("*") or head.startswith(":*"):
+        return ":" + head.lstrip(":"), path
+    full = head if head.startswith(":") else f"{path}:{head}"
+    return full, full.rpartition(":")[0]
+
+
+def _only(parameters: list[str]) -> str:
+    if not parameters:
+        raise ScpiError(-109)
+    if len(parameters) > 1:
+        raise ScpiError(-108)
+    return parameters[0]
+
+
+def _none(parameters: list[str]) -> None:
+    if parameters:
+        raise ScpiError(-108)
+
+
+def number(parameters: list[str], units: str = "") -> float:
+    """Read one decimal number whose suffix, if any, is one of `units` ("V", "S") with a multiplier."""
+    match = NUMBER.fullmatch(_only(parameters))
+    if not match:
+        raise ScpiError(-104)
+    value, suffix = float(match[1]), match[2].upper()
+    if suffix and (suffix not in MULTIPLIERS or suffix[-1] != units):
+        raise ScpiError(-131)
+    return value * MULTIPLIERS.get(suffix, 1.0)
+
+
+def integer(parameters: list[str], low: int, high: int) -> int:
+    """Read one integer in [low, high]; decimal numbers are rounded (IEEE 488.2, 7.7.2.4)."""
+    value = round(number(parameters))
+    if not low <= value <= high:
+        raise ScpiError(-222)
+    return value
+
+
+def boolean(parameters: list[str]) -> bool:
+    """Read ON, OFF, 1 or 0."""
+    text = _only(parameters).upper()
+    if text in ("ON", "1"):
+        return True
+    if text in ("OFF", "0"):
+        return False
+    raise ScpiError(-224 if NUMBER.fullmatch(text) else -141)
+
+
+def choice(parameters: list[str], *options: str) -> str:
+    """Read one of the words, long or short form; return its short form in capitals."""
+    text = _only(parameters)
+    for option in options:
+        if re.fullmatch(_keyword(option), text.upper()):
+            return "".join(c for c in option if not c.islower())
+    raise ScpiError(-128 if NUMBER.fullmatch(text) else -141)
+
+
+def nr3(value: float, digits: int = 5) -> str:
+    """Write a number as InfiniiVision scopes do: signed mantissa, three digits of exponent."""
+    mantissa, _, exponent = f"{value:+.{digits}E}".partition("E")
+    return f"{mantissa}E{int(exponent):+04d}"
+
+
+def block(parts: Iterable[Any]) -> tuple[Reply, ...]:
+    """Frame byte buffers as one definite-length block with eight digits of length (IEEE 488.2, 8.7.9)."""
+    views = [memoryview(p).cast("B") for p in parts]
+    return (f"#8{sum(v.nbytes for v in views):08d}", *views)

@@ -1,0 +1,425 @@
+"""The one world that every emulated instrument looks at: what the core draws, what its trigger pin does, when.
+
+Time is true seconds. The DUT tells cycles; one cycle lasts 1/(clock_hz (1 + crystal error)). While the DUT is parked
+or off its line stays at a steady current and may be continued as far as an instrument wants to look; while it runs,
+instruments wait for it.
+
+The shunt sits in the ground return and the supply is sensed before it; the decoupling lies behind it, at the core:
+i_shunt is i_core through the pole tau = R C, and v_dut = V - R i_shunt. All of it exact for piecewise-constant i_core.
+
+Truth of a window (between the pin's own edges): charge = integral of i_core, energy_supply = V * charge,
+energy_dut = integral of v_dut * i_core = V * charge - R * integral of i_shunt * i_core.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+# The line keeps at least this much while nobody is armed, so that a late question can still be answered.
+HISTORY_S = 1e-3
+# Pieces kept at most before the DUT is made to wait for an armed instrument, and how long it waits at most.
+PIECES_MAX = 16_000_000
+DUT_WAIT_S = 30.0
+# Rise time of the trigger pin, 10 % to 90 %: assumed, of the order of a GPIO at its fastest setting into a probe.
+PIN_RISE_S = 5e-9
+# 10 % to 90 % of one exponential pole lasts ln(9) tau.
+RISE_PER_TAU = math.log(9.0)
+
+
+class Sink(Protocol):
+    """What the emulated DUT reports to."""
+
+    def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
+        """Take core current; entry k spans (previous end, end_cycle[k]]."""
+        ...
+
+    def pin(self, cycle: int, level: int) -> None:
+        """Take an edge of the trigger pin; all current up to `cycle` was handed over before."""
+        ...
+
+    def parked(self, cycle: int, current_a: float) -> None:
+        """Learn that the line stays at this current from `cycle` until more is handed over."""
+        ...
+
+
+def draw(seed: int, *key: object) -> float:
+    """Draw from the rectangular distribution on [-1, 1]; the same seed and key always give the same value."""
+    words = [zlib.crc32(repr(part).encode()) for part in key]
+    return float(np.random.default_rng([seed, *words]).uniform(-1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """True values of what the DUT is wired to, drawn inside their tolerances."""
+
+    shunt_ohm: float
+    supply_v: float
+    decoupling_f: float
+    crystal_ratio: float
+    clock_hz: float
+    pin_level_v: float
+
+    @property
+    def tau_s(self) -> float:
+        """Return the time constant of shunt and decoupling."""
+        return self.shunt_ohm * self.decoupling_f
+
+    @property
+    def true_clock_hz(self) -> float:
+        """Return the frequency at which the core really runs."""
+        return self.clock_hz * (1.0 + self.crystal_ratio)
+
+    @classmethod
+    def drawn(cls, config: Mapping[str, Any]) -> Circuit:
+        """Draw the circuit for a simulator configuration."""
+        seed, board = config["seed"], config["board"]
+
+        def true(part: str, key: str) -> float:
+            return config[part][key] * (1.0 + config[part]["tolerance_ratio"] * draw(seed, part))
+
+        return cls(
+            shunt_ohm=true("shunt", "resistance_ohm"),
+            supply_v=true("supply", "voltage_v"),
+            decoupling_f=true("decoupling", "capacitance_f"),
+            crystal_ratio=config["crystal"]["tolerance_ratio"] * draw(seed, "crystal"),
+            clock_hz=float(board["clock_hz"]),
+            pin_level_v=float(board["pins"]["level_v"]),
+        )
+
+
+@dataclass
+class _Chunk:
+    """A run of pieces with the state before them."""
+
+    start_s: float
+    y0: float
+    end_s: np.ndarray
+    x: np.ndarray
+    y_end: np.ndarray
+    totals_before: np.ndarray
+
+
+class Viewer:
+    """One instrument's hold on the line: nothing after `keep_from_s` is dropped while it is open."""
+
+    def __init__(self, world: World, keep_from_s: float) -> None:
+        self._world = world
+        self.keep_from_s = keep_from_s
+
+    def close(self) -> None:
+        """Let go of the line. May be called twice."""
+        self._world.release(self)
+
+
+class World:
+    """Hold the line of core current and the trigger pin; thread-safe. Implements Sink."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        self.circuit = circuit
+        self.trigger_fault: str | None = None
+        self._lock = threading.Condition()
+        self._chunks: list[_Chunk] = []
+        self._totals = np.zeros(2)  # integrals of i_core and of i_core * i_shunt since the start
+        self._n_pieces = 0
+        self._end_s = 0.0
+        self._y_end_a = 0.0
+        # The DUT's cycle that the line's end stands for; the line may have been continued past it while parked.
+        self._cycle = 0
+        self._cycle_s = 0.0
+        self._steady_a: float | None = 0.0
+        self._edge_s: list[float] = []
+        self._edge_level: list[int] = []
+        self._level_before = 0
+        self._rise: tuple[float, int, np.ndarray] | None = None
+        self._windows: list[dict[str, float]] = []
+        self._viewers: set[Viewer] = set()
+        self._closed = False
+        self._news = 0
+
+    # --- the DUT's side -----------------------------------------------------------------------------------------
+
+    def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
+        """Append core current; see Sink. Waits, within bounds, for armed instruments that lag far behind."""
+        if len(end_cycle) == 0:
+            return
+        with self._lock:
+            self._lock.wait_for(
+                lambda: self._closed or not self._viewers or self._n_pieces < PIECES_MAX, timeout=DUT_WAIT_S
+            )
+            self._follow_cycles(int(end_cycle[0]))
+            elapsed = (np.asarray(end_cycle, dtype=np.int64) - self._cycle) / self.circuit.true_clock_hz
+            self._append(self._cycle_s + elapsed, np.asarray(mean_current_a, dtype=np.float32))
+            self._cycle, self._cycle_s = int(end_cycle[-1]), self._end_s
+            self._steady_a = None
+            self._drop()
+            self._tell()
+
+    def pin(self, cycle: int, level: int) -> None:
+        """Take an edge of the trigger pin; see Sink. A falling edge closes a window and settles its truth."""
+        with self._lock:
+            t = self._cycle_s + (cycle - self._cycle) / self.circuit.true_clock_hz
+            if level == (self._edge_level[-1] if self._edge_level else self._level_before):
+                return
+            self._edge_s.append(t)
+            self._edge_level.append(level)
+            if level:
+                self._rise = (t, cycle, self._totals_at(t))
+            elif self._rise is not None:
+                start_s, start_cycle, before = self._rise
+                charge, product = self._totals_at(t) - before
+                circuit = self.circuit
+                self._windows.append(
+                    {
+                        "start_s": start_s,
+                        "duration_s": t - start_s,
+                        "charge_c": float(charge),
+                        "energy_dut_j": float(circuit.supply_v * charge - circuit.shunt_ohm * product),
+                        "energy_supply_j": float(circuit.supply_v * charge),
+                        "cycles": cycle - start_cycle,
+                    }
+                )
+                self._rise = None
+            self._tell()
+
+    def parked(self, cycle: int, current_a: float) -> None:
+        """Let the line stay at `current_a` from `cycle` on; see Sink."""
+        with self._lock:
+            if cycle > self._cycle:
+                end_s = self._cycle_s + (cycle - self._cycle) / self.circuit.true_clock_hz
+                self._append(np.array([max(end_s, self._end_s)]), np.array([current_a], dtype=np.float32))
+                self._cycle_s = self._end_s
+            self._cycle = cycle
+            self._steady_a = current_a
+            self._tell()
+
+    def _follow_cycles(self, first_end_cycle: int) -> None:
+        """Let the DUT's next cycle start where the line ends now; its counter starts again after a reset."""
+        if first_end_cycle <= self._cycle:
+            self._cycle = 0
+        self._cycle_s = self._end_s
+
+    # --- the instruments' side ----------------------------------------------------------------------------------
+
+    def view(self) -> tuple[Viewer, float]:
+        """Open a hold on the line from its present end; return it with that time."""
+        with self._lock:
+            viewer = Viewer(self, self._end_s)
+            self._viewers.add(viewer)
+            return viewer, self._end_s
+
+    def release(self, viewer: Viewer) -> None:
+        """Close a hold on the line."""
+        with self._lock:
+            self._viewers.discard(viewer)
+            self._drop()
+            self._tell()
+
+    def reach(self, wanted_s: float, timeout_s: float) -> tuple[float, bool]:
+        """Wait at most `timeout_s` for the line to get to `wanted_s`; return (its end, whether it is steady).
+
+        A steady line is continued to `wanted_s` at once.
+        """
+        with self._lock:
+            self._lock.wait_for(
+                lambda: self._closed or self._end_s >= wanted_s or self._steady_a is not None, timeout=timeout_s
+            )
+            self._continue_to(wanted_s)
+            return self._end_s, self._steady_a is not None
+
+    @property
+    def news(self) -> int:
+        """Return a number that changes whenever something happened."""
+        return self._news
+
+    def wait_news(self, seen: int, timeout_s: float) -> None:
+        """Wait until `news` is no longer `seen`, at most `timeout_s`."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._closed or self._news != seen, timeout_s)
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        with self._lock:
+            self._tell()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._lock:
+            self._closed = True
+            self._tell()
+
+    @property
+    def end_s(self) -> float:
+        """Return how far the line is known."""
+        with self._lock:
+            return self._end_s
+
+    @property
+    def n_pieces(self) -> int:
+        """Return how many pieces of the line are kept."""
+        with self._lock:
+            return self._n_pieces
+
+    def sample(self, t0_s: float, dt_s: float, n: int) -> np.ndarray:
+        """Return the voltage across the shunt at ``t0_s + k*dt_s``, float64 of shape (n,).
+
+        The line must reach the last sample (`reach`); times before what is kept read the oldest value.
+        """
+        from instruments.sim import line
+
+        out = np.empty(n)
+        with self._lock:
+            chunks = self._overlapping(t0_s, t0_s + (n - 1) * dt_s)
+        k = 0
+        for chunk in chunks:
+            skip = int(np.searchsorted(chunk.end_s, t0_s + k * dt_s))
+            if skip < len(chunk.end_s):
+                start_s, y0 = (chunk.end_s[skip - 1], chunk.y_end[skip - 1]) if skip else (chunk.start_s, chunk.y0)
+                k = line.sample_pieces(
+                    start_s, y0, chunk.end_s[skip:], chunk.x[skip:], chunk.y_end[skip:], self.circuit.tau_s,
+                    t0_s, dt_s, out, k,
+                )  # fmt: skip
+        out[k:] = self._y_end_a
+        out *= self.circuit.shunt_ohm
+        return out
+
+    def level(self, t0_s: float, dt_s: float, n: int, tau_s: float) -> np.ndarray:
+        """Return the trigger pin's voltage through a pole of `tau_s` at ``t0_s + k*dt_s``, float64 of shape (n,)."""
+        from instruments.sim import line
+
+        stop_s = t0_s + n * dt_s
+        start_s, y0, end_s, x, y_end = self._pin_pieces(t0_s, stop_s, tau_s)
+        out = np.empty(n)
+        k = line.sample_pieces(start_s, y0, end_s, x, y_end, tau_s, t0_s, dt_s, out, 0)
+        out[k:] = y_end[-1]
+        return out
+
+    def shunt_crossing(self, after_s: float, level_v: float, rising: bool) -> float:
+        """Return when the shunt voltage first passes `level_v` beyond `after_s`; NaN where it does not."""
+        from instruments.sim import line
+
+        with self._lock:
+            chunks = self._overlapping(after_s, self._end_s)
+        for chunk in chunks:
+            crossing = line.first_crossing(
+                chunk.start_s, chunk.y0, chunk.end_s, chunk.x, chunk.y_end, self.circuit.tau_s,
+                after_s, level_v / self.circuit.shunt_ohm, rising,
+            )  # fmt: skip
+            if not math.isnan(crossing):
+                return crossing
+        return math.nan
+
+    def pin_crossing(self, after_s: float, level_v: float, rising: bool, tau_s: float) -> float:
+        """Return when the pin's voltage, through a pole of `tau_s`, first passes `level_v`; NaN where it does not."""
+        from instruments.sim import line
+
+        return line.first_crossing(
+            *self._pin_pieces(after_s, self.end_s + 50.0 * tau_s, tau_s), tau_s, after_s, level_v, rising
+        )
+
+    def windows(self) -> list[dict[str, float]]:
+        """Return the truth of each window closed since the last call."""
+        with self._lock:
+            windows, self._windows = self._windows, []
+            return windows
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        self._news += 1
+        self._lock.notify_all()
+
+    def _append(self, end_s: np.ndarray, x: np.ndarray) -> None:
+        from instruments.sim import line
+
+        y_end = np.empty(len(end_s))
+        chunk = _Chunk(self._end_s, self._y_end_a, end_s, x, y_end, self._totals.copy())
+        line.append_pieces(self._end_s, self._y_end_a, end_s, x, self.circuit.tau_s, y_end, self._totals)
+        self._chunks.append(chunk)
+        self._n_pieces += len(end_s)
+        self._end_s, self._y_end_a = float(end_s[-1]), float(y_end[-1])
+
+    def _continue_to(self, wanted_s: float) -> None:
+        if self._steady_a is not None and wanted_s > self._end_s:
+            self._append(np.array([wanted_s]), np.array([self._steady_a], dtype=np.float32))
+            self._drop()
+
+    def _drop(self) -> None:
+        """Forget what no open viewer needs."""
+        keep_from_s = min((v.keep_from_s for v in self._viewers), default=self._end_s) - HISTORY_S
+        n = 0
+        while n < len(self._chunks) - 1 and self._chunks[n].end_s[-1] < keep_from_s:
+            self._n_pieces -= len(self._chunks[n].end_s)
+            n += 1
+        del self._chunks[:n]
+        n_edges = bisect_left(self._edge_s, keep_from_s - 1.0)
+        if n_edges > 1000:
+            self._level_before = self._edge_level[n_edges - 1]
+            del self._edge_s[:n_edges], self._edge_level[:n_edges]
+
+    def _overlapping(self, from_s: float, to_s: float) -> list[_Chunk]:
+        first = bisect_left(self._chunks, from_s, key=lambda c: c.end_s[-1])
+        last = bisect_right(self._chunks, to_s, key=lambda c: c.start_s)
+        return self._chunks[first:last]
+
+    def _totals_at(self, t: float) -> np.ndarray:
+        """Return the integrals from the start to `t`, with the state of the pole inside the piece that holds `t`."""
+        from instruments.sim import line
+
+        if t >= self._end_s or not self._chunks:
+            return self._totals.copy()
+        chunk = self._chunks[max(0, bisect_right(self._chunks, t, key=lambda c: c.start_s) - 1)]
+        n = int(np.searchsorted(chunk.end_s, t)) + 1
+        end_s = np.minimum(chunk.end_s[:n], t)
+        totals = chunk.totals_before.copy()
+        line.append_pieces(chunk.start_s, chunk.y0, end_s, chunk.x[:n], self.circuit.tau_s, np.empty(n), totals)
+        return totals
+
+    def _pin_pieces(
+        self, from_s: float, to_s: float, tau_s: float
+    ) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the pin as pieces that cover [from_s, to_s], settled 50 tau before."""
+        from instruments.sim import line
+
+        with self._lock:
+            edge_s, level = list(self._edge_s), list(self._edge_level)
+            before = self._level_before
+        if self.trigger_fault is not None:
+            edge_s, level, before = _wired_wrong(self.trigger_fault, edge_s, level, before)
+        start_s = from_s - 50.0 * tau_s
+        first, last = bisect_left(edge_s, start_s), bisect_left(edge_s, to_s)
+        before = level[first - 1] if first else before
+        end_s = np.array([*edge_s[first:last], to_s])
+        x = self.circuit.pin_level_v * np.array([before, *level[first:last]], dtype=np.float32)
+        y_end = np.empty(len(end_s))
+        line.append_pieces(start_s, float(x[0]), end_s, x, tau_s, y_end, np.zeros(2))
+        return start_s, float(x[0]), end_s, x, y_end
+
+
+def _wired_wrong(fault: str, edge_s: list[float], level: list[int], before: int) -> tuple[list[float], list[int], int]:
+    """Return what the scope's trigger input sees of the pin under a wiring fault."""
+    if fault == "disconnected":
+        return [], [], 0
+    if fault == "stuck-high":
+        return [], [], 1
+    if fault == "inverted":
+        return edge_s, [1 - lv for lv in level], 1 - before
+    # "extra-edge": each window shows a dip in its middle, a tenth of it long.
+    out_s: list[float] = []
+    out_level: list[int] = []
+    for t, lv in zip(edge_s, level, strict=True):
+        if not lv and out_level and out_level[-1]:
+            length = t - out_s[-1]
+            dip_s = out_s[-1] + 0.45 * length
+            out_s += [dip_s, dip_s + 0.1 * length]
+            out_level += [0, 1]
+        out_s.append(t)
+        out_level.append(lv)
+    return out_s, out_level, before
