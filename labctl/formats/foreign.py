@@ -1,0 +1,100 @@
+"""What reading somebody else's file gives, and what the readers share."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from instruments.record import Channel, Record
+
+READABLE = "Keysight .bin and .csv, Rigol .csv and ChipWhisperer .cwp or .npy"
+_BLOCK = 1 << 20
+_CHANNEL_NUMBER = re.compile(r"(?:X\()?(?:CHAN(?:NEL)?|CH|C)?[\s_]*([1-9][0-9]?)\)?", re.IGNORECASE)
+_UNITS = {
+    **dict.fromkeys(("v", "volt", "volts", "voltage"), "V"),
+    **dict.fromkeys(("a", "amp", "amps", "ampere", "amperes"), "A"),
+    **dict.fromkeys(("w", "watt", "watts"), "W"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+}
+
+
+@dataclass(frozen=True)
+class ForeignFile:
+    """One file of another tool: where it lies, its format's short name, its data, and what a person should know."""
+
+    path: Path
+    format: str
+    record: Record
+    warnings: tuple[str, ...] = ()
+
+
+def channel_name(label: str, taken: object = ()) -> str:
+    """Turn a file's own spelling ("1", "Channel 1", "CHAN1") into CH1; anything else stays as it is, made unique."""
+    match = _CHANNEL_NUMBER.fullmatch(label.strip())
+    base = f"CH{match[1]}" if match else (label.strip() or "CH")
+    name, count = base, 1
+    while name in taken:  # type: ignore[operator]
+        count += 1
+        name = f"{base}_{count}"
+    return name
+
+
+def unit_symbol(text: str) -> str:
+    """Turn a file's spelling of a unit into its symbol; "" where it is not known."""
+    return _UNITS.get(text.strip().strip("()[]").lower(), "")
+
+
+def float_channel(name: str, values: np.ndarray, unit: str, label: str) -> Channel:
+    """Hold `values`, shape (segments, samples), as float32 codes, exact to 1e-7 of their range.
+
+    Where a small signal rides on a large level, float32 of the values themselves would lose that, so the level goes
+    into the channel's offset.
+    """
+    low, high = float(values.min()), float(values.max())
+    # float32 resolves 2**-24 of a value, so up to this ratio the rounding stays below 1e-7 of the range.
+    offset = 0.0 if max(abs(low), abs(high)) <= 1.6 * (high - low) else (low + high) / 2
+    codes = np.empty(values.shape, np.float32)
+    for segment in range(len(values)):
+        for start in range(0, values.shape[1], _BLOCK):
+            codes[segment, start : start + _BLOCK] = values[segment, start : start + _BLOCK] - offset
+    return Channel(name, codes, 1.0, offset, unit, label=label)
+
+
+def even_step(times_s: np.ndarray, resolution_s: float) -> tuple[float, float] | None:
+    """Find (dt_s, t0_s) of time stamps that were each rounded by up to `resolution_s`; None where they are not even.
+
+    The first and last stamp bound dt to ±2 `resolution_s` / (n - 1). Every value inside fits the stamps equally, and
+    a scope's interval is a round number: the one with the fewest digits is taken.
+    """
+    n_steps = len(times_s) - 1
+    estimate = float(times_s[-1] - times_s[0]) / n_steps
+    bound = 2 * resolution_s / n_steps
+    if not estimate > bound:
+        return None
+    dt_s = next(
+        candidate
+        for digits in range(1, 18)
+        if abs((candidate := float(f"{estimate:.{digits}g}")) - estimate) <= bound or digits == 17
+    )
+    residues_s = times_s - np.arange(len(times_s)) * dt_s
+    if np.ptp(residues_s) > dt_s / 2 + 4 * resolution_s:
+        return None
+    return dt_s, float(residues_s.mean())
+
+
+def statistics(channel: Channel) -> tuple[float, float, float]:
+    """Compute (min, max, mean) of a channel in its unit, block by block."""
+    low, high, total, count = math.inf, -math.inf, 0.0, 0
+    n_segments, n_samples = channel.codes.shape
+    for segment in range(n_segments):
+        for start in range(0, n_samples, _BLOCK):
+            block = np.asarray(channel.codes[segment, start : min(start + _BLOCK, n_samples)])
+            low, high = min(low, float(block.min())), max(high, float(block.max()))
+            total += float(block.sum(dtype=np.float64))
+            count += block.size
+    ends = sorted((low * channel.scale + channel.offset, high * channel.scale + channel.offset))
+    return ends[0], ends[1], total / count * channel.scale + channel.offset

@@ -1,0 +1,170 @@
+"""Tables of numbers in text: separator, decimal sign, header, and a last row that may be cut. Ignores the locale."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+
+from labctl.errors import FileFault
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_N_HEADER_LINES = 100
+_N_HEADER_BYTES = 65536
+_N_ROWS_COMPARED = 100
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A text file split into `header` rows (lists of fields) and the block of numbers below, still as bytes.
+
+    `first_line` is the line number of the first row of numbers; `terminated` tells whether the last line is ended.
+    """
+
+    path: Path
+    separator: str
+    header: tuple[tuple[str, ...], ...]
+    block: bytes
+    first_line: int
+    terminated: bool
+
+    def first_row(self) -> tuple[str, ...]:
+        """Return the fields of the first row of numbers."""
+        return split_fields(self.block.partition(b"\n")[0].decode("latin-1"), self.separator)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Values of shape (rows, columns), the half of the last printed place of column 0, and warnings."""
+
+    values: np.ndarray
+    resolution: float
+    warnings: tuple[str, ...]
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a field is a plain decimal number with a decimal point."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def split_fields(line: str, separator: str) -> tuple[str, ...]:
+    """Split one line into fields without quotes and surrounding blanks."""
+    return tuple(field.strip().strip('"').strip() for field in line.split(separator))
+
+
+def open_sheet(path: Path) -> Sheet | None:
+    """Split a text file into header and numbers; None where it is no text or no line of numbers is found."""
+    data = path.read_bytes()
+    if b"\0" in data[:_N_HEADER_BYTES]:
+        return None
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\n" not in data[:_N_HEADER_BYTES]:
+        data = data.replace(b"\r", b"\n")
+    lines = data[:_N_HEADER_BYTES].split(b"\n")[:_N_HEADER_LINES]
+    text = [line.decode("latin-1").rstrip("\r") for line in lines]
+    separator = next((sign for sign in ";\t" if any(sign in line for line in text)), ",")
+    offset = 0
+    header: list[tuple[str, ...]] = []
+    for index, line in enumerate(text):
+        fields = split_fields(line, separator)
+        numeric = [is_number(field.replace(",", ".")) for field in fields if field]
+        if numeric and all(numeric):
+            return Sheet(path, separator, tuple(header), data[offset:], index + 1, data.endswith(b"\n"))
+        header.append(fields)
+        offset += len(lines[index]) + 1
+    return None
+
+
+def read_numbers(sheet: Sheet, n_columns: int) -> Numbers:
+    """Parse the block of numbers, of which the header names `n_columns` columns.
+
+    A trailing separator may make one empty column more. Rows at the end without all their values, or cut in the
+    middle of a number, are left out and counted in a warning. Raises FileFault for anything else that is not a full
+    row of finite numbers.
+    """
+    block = sheet.block.replace(b'"', b"").rstrip()
+    if sheet.separator != ",":
+        block = _with_points(sheet, block)
+    separator = sheet.separator.encode()
+    block, n_dropped = _drop_cut_rows(block, sheet, n_columns)
+    if not block:
+        raise FileFault(f"{sheet.path}: no complete row of {n_columns} values below the header; export it again")
+    first = split_fields(block.partition(b"\n")[0].decode("latin-1"), sheet.separator)
+    if len(first) < n_columns or any(first[n_columns:]) or len(first) > n_columns + 1:
+        raise FileFault(
+            f"{sheet.path}: line {sheet.first_line} has {len(first)} fields, the header names {n_columns} columns; "
+            "if the decimals stand behind a comma, export with a decimal point or with ';' between the columns"
+        )
+    n_rows = block.count(b"\n") + 1
+    if block.count(separator) != n_rows * (len(first) - 1):
+        _refuse_first_bad_row(sheet, block, len(first), n_columns)
+    stream = io.TextIOWrapper(io.BytesIO(block), encoding="latin-1")
+    try:
+        values = np.loadtxt(stream, delimiter=sheet.separator, usecols=range(n_columns), comments=None, ndmin=2)
+    except ValueError:
+        _refuse_first_bad_row(sheet, block, len(first), n_columns)
+    if len(values) != n_rows or not np.isfinite(values).all():
+        _refuse_first_bad_row(sheet, block, len(first), n_columns)
+    last = split_fields(block.rpartition(b"\n")[2].decode("latin-1"), sheet.separator)
+    warnings = (f"{n_dropped} incomplete row(s) at the end left out",) if n_dropped else ()
+    return Numbers(values, max(_half_place(first[0]), _half_place(last[0])), warnings)
+
+
+def _with_points(sheet: Sheet, block: bytes) -> bytes:
+    if b"," not in block:
+        return block
+    if b"." in block:
+        raise FileFault(
+            f"{sheet.path}: both ',' and '.' stand inside numbers, so one of them may mark thousands; "
+            "export without thousands marks"
+        )
+    return block.replace(b",", b".")
+
+
+def _drop_cut_rows(block: bytes, sheet: Sheet, n_columns: int) -> tuple[bytes, int]:
+    """Take rows off the end that lack values, or whose last number may have lost digits."""
+    n_dropped = 0
+    terminated = sheet.terminated
+    while block:
+        head, _, last = block.rpartition(b"\n")
+        fields = split_fields(last.decode("latin-1"), sheet.separator)
+        whole = len(fields) >= n_columns and all(map(is_number, fields[:n_columns]))
+        if whole and (terminated or _shape_is_usual(head, fields, sheet.separator, n_columns)):
+            break
+        if not whole and terminated and any(field and not is_number(field) for field in fields):
+            break  # a complete line with something else in it: refused where it is met
+        block, terminated = head.rstrip(), True
+        n_dropped += 1
+    return block, n_dropped
+
+
+def _shape_is_usual(head: bytes, fields: tuple[str, ...], separator: str, n_columns: int) -> bool:
+    """Tell whether an unterminated row's last number is as long as that of all rows shortly before it."""
+    rows = head[-200 * _N_ROWS_COMPARED :].decode("latin-1").split("\n")[-_N_ROWS_COMPARED:]
+    if len(rows) > 1:
+        rows = rows[1:] if len(head) > 200 * _N_ROWS_COMPARED else rows
+    shapes = {_shape(split_fields(row, separator)[n_columns - 1 : n_columns]) for row in rows if row.strip()}
+    return shapes == {_shape(fields[n_columns - 1 : n_columns])}
+
+
+def _shape(fields: tuple[str, ...]) -> str:
+    return re.sub("[0-9]", "0", fields[0]).lstrip("+-") if fields else ""
+
+
+def _half_place(text: str) -> float:
+    """Return half of the last printed place of a number: "-5.98e-04" -> 5e-7."""
+    return float(Decimal(5).scaleb(int(Decimal(text).as_tuple().exponent) - 1))
+
+
+def _refuse_first_bad_row(sheet: Sheet, block: bytes, n_fields: int, n_columns: int) -> None:
+    for index, line in enumerate(block.decode("latin-1").split("\n")):
+        fields = split_fields(line, sheet.separator)
+        bad = [field for field in fields[:n_columns] if not is_number(field)]
+        if len(fields) != n_fields or bad:
+            problem = f"{bad[0]!r} is not a number" if bad else f"it has {len(fields)} fields, not {n_fields}"
+            raise FileFault(f"{sheet.path}: line {sheet.first_line + index}: {problem}; export the file again")
+    raise FileFault(f"{sheet.path}: a number in it is too large for any measured value; export the file again")
