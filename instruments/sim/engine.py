@@ -1,0 +1,256 @@
+"""The emulated device under test: a board's firmware on an instruction-set emulator, with cycles and currents.
+
+The board's data (its TOML file as a dict) say what core, memory, peripherals, pins and currents it has; nothing here
+knows a board by name. Time is the core's cycle counter: start-up on another clock counts as if it ran at the nominal
+one, sending on the serial port takes no time, waking from sleep takes none. Cycles and currents are a model
+(cycles.py, the board's currents_a), not silicon.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from instruments.sim.cycles import cost_table
+from instruments.sim.hook import BlockHook
+from instruments.sim.image import read_image
+from instruments.sim.machine import EngineFault, Machine
+from instruments.sim.peripherals_stm32f1 import N_EMPTY_POLLS
+from instruments.sim.serial_line import SerialLine
+
+_log = logging.getLogger(__name__)
+
+DUT_FAULTS = frozenset({"garbage", "corrupt_checksum", "silent", "reset_during_series", "no_hse"})
+# The window of a series in which the fault "reset_during_series" strikes.
+_RESET_AT_WINDOW = 3
+_ANSWER_TIMEOUT_S = 2.0
+
+
+class Sink(Protocol):
+    """Takes the time line of one core. All calls come from the engine's thread, in order of cycles."""
+
+    def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
+        """Append stretches of constant current, uint64 and float32: entry k spans (previous end, end_cycle[k]]."""
+
+    def pin(self, cycle: int, level: int) -> None:
+        """Note an edge of the trigger pin; all current up to it has been handed over."""
+
+    def parked(self, cycle: int, current_a: float) -> None:
+        """Note that the line stays at this current until more is appended."""
+
+
+class Engine:
+    """Run one board's firmware in a thread of its own. Starts without power.
+
+    `on_uart` takes what the firmware sends, from the engine's thread. `faults` are those of `set_faults`. Raises
+    ValueError for an ELF file that does not fit the board, or a board without a model.
+    """
+
+    def __init__(
+        self,
+        board: Mapping[str, Any],
+        elf: Path,
+        sink: Sink,
+        on_uart: Callable[[bytes], None],
+        faults: Mapping[str, bool] | None = None,
+    ) -> None:
+        self._board = board
+        self._sink = sink
+        self._image = read_image(Path(elf), board["memory"]["flash"])
+        self._currents_a = board["emulation"]["currents_a"]
+        self._hook = BlockHook(cost_table(self._image, board["core"], self._currents_a))
+        self._line = SerialLine(on_uart)
+        self.set_faults(faults or {})
+        self._received: deque[int] = deque()
+        self._machine: Machine | None = None
+        self._level = 0
+        self._state, self._fault = "off", ""
+        self._sleeping = self._park = self._reset = False
+        self._poll_mark = (0, 0)
+        self._n_windows = 0
+        # Cycles spent in sleep; read by the machine's cycle counter.
+        self.asleep_cycles = 0
+        self._changed = threading.Condition()
+        self._power_request: bool | None = None
+        self._switching = self._closing = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    # Called from any thread.
+
+    def power(self, on: bool) -> None:
+        """Switch the supply: off, or on with a reset and an empty RAM. Returns when that is done."""
+        with self._changed:
+            self._power_request = on
+            self._switching = True
+            self._hook.request_stop()
+            self._changed.notify_all()
+            if threading.current_thread() is not self._thread:
+                self._changed.wait_for(lambda: not self._switching or self._closing, _ANSWER_TIMEOUT_S)
+
+    def uart_write(self, data: bytes) -> None:
+        """Send bytes to the firmware; lost while there is no power."""
+        with self._changed:
+            if self._state in ("running", "parked"):
+                self._n_windows = 0
+                self._received.extend(data)
+                self._changed.notify_all()
+
+    def set_faults(self, faults: Mapping[str, bool]) -> None:
+        """Replace the set of faults. Raises ValueError for an unknown one.
+
+        garbage, corrupt_checksum, silent: what the serial link makes of what is sent. reset_during_series: the DUT
+        resets at the third trigger pulse after each thing said to it. no_hse: the crystal is dead from the next
+        power-up.
+        """
+        unknown = set(faults) - DUT_FAULTS
+        if unknown:
+            raise ValueError(f"unknown DUT fault {min(unknown)!r}; known: {', '.join(sorted(DUT_FAULTS))}")
+        self._faults = dict(faults)
+        self._line.faults = self._faults
+
+    def status(self) -> dict[str, Any]:
+        """Tell `engine` (running, parked, off or fault), `fault` (text, else empty), `cycles` since the beginning."""
+        with self._changed:
+            return {"engine": self._state, "fault": self._fault, "cycles": self._hook.cycles}
+
+    def close(self) -> None:
+        """Stop the thread, whatever the firmware does. May be called twice."""
+        with self._changed:
+            self._closing = True
+            self._hook.request_stop()
+            self._changed.notify_all()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_ANSWER_TIMEOUT_S)
+
+    # Called by the machine, from inside a run.
+
+    def pin_changed(self, level: int) -> None:
+        """Hand over the time line up to an edge, then the edge."""
+        self._hand_over()
+        self._line.flush()
+        self._level = level
+        self._sink.pin(self._hook.cycles, level)
+        self._n_windows += level
+        if level and self._n_windows == _RESET_AT_WINDOW and self._faults.get("reset_during_series"):
+            self._reset = True
+            self._hook.request_stop()
+
+    def byte_sent(self, byte: int) -> None:
+        """Pass a byte on to the serial line."""
+        self._line.put(byte)
+
+    def polling(self, n_empty_polls: int) -> None:
+        """Take the current of the polling loop, and stop it once it is clear that the firmware waits."""
+        if n_empty_polls == N_EMPTY_POLLS // 2:
+            self._poll_mark = self._hook.mark()
+        elif n_empty_polls >= N_EMPTY_POLLS:
+            self._park = True
+            self._hook.request_stop()
+
+    # The engine's thread.
+
+    def _run(self) -> None:
+        self._sink.parked(0, 0.0)
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work)
+                if self._closing:
+                    return
+                request, self._power_request = self._power_request, None
+                self._hook.arm()
+            try:
+                if request is not None:
+                    self._switch_off()
+                    if request:
+                        self._boot()
+                else:
+                    self._go_on()
+            except EngineFault as error:
+                self._enter_fault(str(error))
+            except BaseException as error:
+                self._enter_fault(f"the emulator itself failed: {error!r}")
+                raise
+            with self._changed:
+                self._switching = self._power_request is not None
+                self._changed.notify_all()
+
+    def _has_work(self) -> bool:
+        woken = self._state == "parked" and not self._sleeping and bool(self._received)
+        return self._closing or self._power_request is not None or self._state == "running" or woken
+
+    def _go_on(self) -> None:
+        assert self._machine is not None
+        self._state = "running"
+        halted = self._machine.run()
+        if self._reset:
+            self._forget()
+            self._boot()
+        elif halted:
+            self._sleep(self._machine.wake_cycle())
+        elif self._park:
+            self._park = False
+            if not self._received:
+                self._rest_at(self._hook.mean_current_a(self._poll_mark))
+        else:
+            self._hand_over()
+
+    def _sleep(self, wake_cycle: int | None) -> None:
+        self._sleeping = wake_cycle is None
+        if wake_cycle is None:
+            self._rest_at(self._currents_a["sleep"])
+            return
+        self._hand_over()
+        n_cycles = wake_cycle - self._hook.cycles
+        if n_cycles > 0:
+            self._hook.rest(n_cycles, self._currents_a["sleep"])
+            self.asleep_cycles += n_cycles
+            self._hand_over()
+
+    def _rest_at(self, current_a: float, state: str = "parked") -> None:
+        self._hand_over()
+        self._line.flush()
+        self._sink.parked(self._hook.cycles, current_a)
+        with self._changed:
+            self._state = state
+
+    def _hand_over(self) -> None:
+        end_cycle, mean_current_a = self._hook.fetch()
+        if len(end_cycle):
+            self._sink.current(end_cycle, mean_current_a)
+
+    def _switch_off(self) -> None:
+        self._forget()
+        self._rest_at(0.0, "off")
+
+    def _forget(self) -> None:
+        self._machine = None
+        self._received.clear()
+        self._sleeping = self._park = self._reset = False
+        self._n_windows = 0
+        self._fault = ""
+        self._hand_over()
+        if self._level:
+            self._level = 0
+            self._sink.pin(self._hook.cycles, 0)
+
+    def _boot(self) -> None:
+        self._machine = Machine(
+            self._board, self._image, self._hook, self._received, self, bool(self._faults.get("no_hse"))
+        )
+        with self._changed:
+            self._state = "running"
+
+    def _enter_fault(self, text: str) -> None:
+        _log.error("%s", text)
+        self._machine = None
+        with self._changed:
+            self._fault = text
+        # The pin stays as it was and the core draws its run current: it would spin in its fault handler.
+        self._rest_at(self._currents_a["run"], "fault")

@@ -1,0 +1,136 @@
+"""A sink that records, and an engine with it, for tests of the emulated DUT."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from instruments.sim.engine import Engine
+from labctl import boards
+
+WAIT_S = 30.0
+
+
+@dataclass
+class Recorder:
+    """Keep everything that an engine hands over, in order."""
+
+    ends: list[np.ndarray] = field(default_factory=list)
+    currents: list[np.ndarray] = field(default_factory=list)
+    edges: list[tuple[int, int]] = field(default_factory=list)
+    parks: list[tuple[int, float]] = field(default_factory=list)
+    received: bytearray = field(default_factory=bytearray)
+    order: list[tuple[str, int]] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
+        with self.changed:
+            self.ends.append(end_cycle)
+            self.currents.append(mean_current_a)
+            self.order.append(("current", int(end_cycle[-1])))
+            self.changed.notify_all()
+
+    def pin(self, cycle: int, level: int) -> None:
+        with self.changed:
+            self.edges.append((cycle, level))
+            self.order.append(("pin", cycle))
+            self.changed.notify_all()
+
+    def parked(self, cycle: int, current_a: float) -> None:
+        with self.changed:
+            self.parks.append((cycle, current_a))
+            self.order.append(("parked", cycle))
+            self.changed.notify_all()
+
+    def uart(self, data: bytes) -> None:
+        with self.changed:
+            self.received += data
+            self.changed.notify_all()
+
+    def wait(self, condition) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, WAIT_S), (self.edges, self.parks, bytes(self.received))
+
+    def line(self) -> tuple[np.ndarray, np.ndarray]:
+        """Give the whole time line: end cycles, mean currents."""
+        return np.concatenate(self.ends), np.concatenate(self.currents)
+
+    def charge(self, start: int, stop: int) -> float:
+        """Integrate the current over cycles (start, stop], in ampere cycles."""
+        ends, currents = self.line()
+        edges = np.concatenate(([0], ends)).astype(np.float64)
+        covered = np.clip(np.minimum(edges[1:], stop) - np.maximum(edges[:-1], start), 0, None)
+        return float(np.sum(covered * currents.astype(np.float64)))
+
+
+class Bench:
+    """One engine with its recorder."""
+
+    def __init__(self, board: dict[str, Any], elf: Path, faults: dict[str, bool] | None = None) -> None:
+        self.recorder = Recorder()
+        self.engine = Engine(board, elf, self.recorder, self.recorder.uart, faults)
+
+    def boot(self) -> None:
+        """Power up and wait until the firmware waits for input."""
+        n_parks = len(self.recorder.parks) + 1
+        self.engine.power(True)
+        self.recorder.wait(lambda: len(self.recorder.parks) > n_parks)
+
+    def tell(self, text: str) -> None:
+        """Send and wait until the engine rests again: parked, or faulty."""
+        n_parks = len(self.recorder.parks)
+        self.engine.uart_write(text.encode())
+        self.recorder.wait(lambda: len(self.recorder.parks) > n_parks)
+
+    def window(self, command: str) -> int:
+        """Give the cycles between the edges of the one trigger pulse that a command makes."""
+        del self.recorder.edges[:]
+        self.tell(command)
+        (start, high), (stop, low) = self.recorder.edges
+        assert (high, low) == (1, 0)
+        return stop - start
+
+
+@pytest.fixture(scope="session")
+def board() -> dict[str, Any]:
+    """Data of the board that the probe is built for."""
+    return boards.load("stm32vldiscovery")
+
+
+@pytest.fixture(scope="session")
+def probe_elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the probe firmware."""
+    here = Path(__file__).parent
+    elf = tmp_path_factory.mktemp("probe") / "probe.elf"
+    flags = "-mcpu=cortex-m3 -mthumb -Os -nostdlib -ffreestanding -fno-optimize-sibling-calls -Wall -Werror".split()
+    subprocess.run(["arm-none-eabi-gcc", *flags, "-T", here / "probe.ld", here / "probe.c", "-o", elf], check=True)
+    return elf
+
+
+@pytest.fixture
+def bench(board: dict[str, Any], probe_elf: Path) -> Iterator[Callable[..., Bench]]:
+    """Make benches with the probe firmware, without power yet; close them at the end."""
+    made: list[Bench] = []
+
+    def make(faults: dict[str, bool] | None = None, board: dict[str, Any] = board, elf: Path = probe_elf) -> Bench:
+        made.append(Bench(board, elf, faults))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.engine.close()
+
+
+@pytest.fixture
+def probe(bench: Callable[..., Bench]) -> Bench:
+    """Give a booted probe that waits for a command."""
+    one = bench()
+    one.boot()
+    return one

@@ -1,0 +1,141 @@
+"""What the emulated DUT does at its edges: power, serial port, faults of firmware and link, firmware that hangs."""
+
+from __future__ import annotations
+
+import pytest
+
+BANNER = b"boot*1A2B\n"
+
+
+def test_without_power_nothing_runs(bench):
+    one = bench()
+    one.engine.uart_write(b"0")
+    one.recorder.wait(lambda: one.recorder.parks)
+    assert one.recorder.parks == [(0, 0.0)]
+    assert one.engine.status() == {"engine": "off", "fault": "", "cycles": 0}
+
+
+def test_waiting_for_input_parks_at_the_current_of_the_loop(probe, board):
+    currents = board["emulation"]["currents_a"].values()
+    assert probe.engine.status()["engine"] == "parked"
+    assert min(currents) < probe.recorder.parks[-1][1] < max(currents)
+    assert bytes(probe.recorder.received) == BANNER
+
+
+def test_power_cycle_boots_again_with_empty_ram_and_time_going_on(probe):
+    probe.tell("v")
+    probe.tell("v")
+    before = probe.engine.status()["cycles"]
+    probe.engine.power(False)
+    assert probe.engine.status()["engine"] == "off"
+    assert probe.recorder.parks[-1] == (before, 0.0)
+    probe.boot()
+    probe.tell("v")
+    assert bytes(probe.recorder.received) == BANNER + b"v=00000000\nv=00000001\n" + BANNER + b"v=00000000\n"
+    assert probe.engine.status()["cycles"] > before
+
+
+def test_power_off_drops_the_pin(bench):
+    one = bench()
+    one.boot()
+    one.engine.uart_write(b"L")
+    one.recorder.wait(lambda: one.recorder.edges)
+    one.engine.power(False)
+    assert [level for _, level in one.recorder.edges] == [1, 0]
+
+
+def test_registers_without_a_model_read_back(probe):
+    probe.tell("p")
+    assert probe.recorder.received.endswith(b"p=00000001\nq=00000000\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param("s", ["stack overflow", "sp 0x1fff", "endless_recursion"], id="stack-overflow"),
+        pytest.param("b", ["read of 0x30000000", "where the board has nothing", "load_at"], id="bad-read"),
+        pytest.param("f", ["write to 0x08000000", "which is flash", "store_at"], id="write-to-flash"),
+        pytest.param("j", ["jump to 0x60000000", "where the board has nothing", "reset_handler"], id="bad-jump"),
+        pytest.param("u", ["the core stopped", "reset_handler"], id="undefined-instruction"),
+        pytest.param("k", ["trigger pin PC6 rises", "8000000 Hz", "pin_high"], id="wrong-clock"),
+        pytest.param("I", ["SysTick would interrupt", "PRIMASK", "reset_handler"], id="interrupt"),
+    ],
+)
+def test_firmware_fault_names_the_place_and_power_clears_it(probe, command, words):
+    probe.tell(command)
+    status = probe.engine.status()
+    assert status["engine"] == "fault"
+    for word in [*words, "pc 0x08"] if command != "j" else words:
+        assert word in status["fault"]
+    probe.boot()
+    assert probe.engine.status()["engine"] == "parked"
+    assert probe.window("n") == probe.window("0") + 100
+
+
+def test_sleep_without_a_wake_source_lasts(probe, board):
+    probe.tell("d")
+    assert probe.engine.status()["engine"] == "parked"
+    assert probe.recorder.parks[-1][1] == board["emulation"]["currents_a"]["sleep"]
+    probe.engine.uart_write(b"0")
+    probe.boot()
+    assert probe.recorder.edges == []
+
+
+@pytest.mark.parametrize("stop", ["close", "power"])
+def test_firmware_that_hangs_hands_over_time_and_can_be_stopped(probe, stop):
+    n = len(probe.recorder.ends)
+    probe.engine.uart_write(b"h")
+    probe.recorder.wait(lambda: len(probe.recorder.ends) > n + 1)
+    assert probe.engine.status()["engine"] == "running"
+    if stop == "close":
+        probe.engine.close()
+        assert not probe.engine._thread.is_alive()
+    else:
+        probe.engine.power(False)
+        assert probe.engine.status()["engine"] == "off"
+
+
+def test_dead_crystal_hangs_this_firmware(bench):
+    one = bench({"no_hse": True})
+    one.engine.power(True)
+    one.recorder.wait(lambda: one.recorder.ends)
+    assert one.engine.status()["engine"] == "running"
+    assert not one.recorder.received
+
+
+def test_faults_of_the_link(bench):
+    one = bench({"corrupt_checksum": True})
+    one.boot()
+    assert bytes(one.recorder.received) == b"boot*1A2A\n"
+    one.engine.set_faults({"garbage": True})
+    one.tell("?")
+    garbage = bytes(one.recorder.received)[10:]
+    assert len(garbage) == len(b"unknown*0000\n")
+    assert garbage.endswith(b"\n")
+    assert all(byte >= 0x80 for byte in garbage[:-1])
+    one.engine.set_faults({"silent": True})
+    one.tell("?")
+    assert bytes(one.recorder.received)[10:] == garbage
+
+
+def test_reset_during_series_strikes_in_the_third_window(bench):
+    one = bench({"reset_during_series": True})
+    one.boot()
+    one.engine.uart_write(b"0000")
+    one.recorder.wait(lambda: bytes(one.recorder.received) == BANNER + BANNER)
+    assert [level for _, level in one.recorder.edges] == [1, 0, 1, 0, 1, 0]
+
+
+def test_unknown_fault_is_refused(bench):
+    with pytest.raises(ValueError, match="unknown DUT fault 'smoke'; known: corrupt_checksum, garbage"):
+        bench({"smoke": True})
+
+
+def test_elf_that_does_not_fit_is_refused(bench, board, tmp_path):
+    small = board | {"memory": board["memory"] | {"flash": {"address": 0x0800_0000, "size_bytes": 4096}}}
+    with pytest.raises(ValueError, match="the flash of this board is 0x08000000 to 0x08001000"):
+        bench(board=small)
+    text = tmp_path / "notes.txt"
+    text.write_text("no firmware")
+    with pytest.raises(ValueError, match="no ELF file"):
+        bench(elf=text)
