@@ -16,7 +16,7 @@ from instruments.protocols import AcquisitionSettings, ChannelSettings, TriggerS
 from instruments.record import Channel, Record
 from labctl import __version__
 from labctl.bench import Bench
-from labctl.errors import CaptureError, ConfigError, DeviceStable
+from labctl.errors import CaptureError, ConfigError
 from labctl.model import Capture, DutReport, Operation
 from labctl.simulation import truth_per_iteration
 from labctl.store import capture_name, open_capture, write_capture
@@ -92,10 +92,8 @@ def _quietly(action: Callable[[], None]) -> None:
 
 def _meet_dut(bench: Bench) -> dict[str, Any]:
     hello = bench.dut.hello()
-    manifest = dict(bench.dut.manifest())
-    manifest["build"] = hello.get("build", manifest.get("build", ""))
-    bench.dut.self_test()
-    return manifest
+    manifest = bench.dut.manifest()
+    return {**manifest, "build": hello["build"]}
 
 
 @dataclass(frozen=True)
@@ -163,13 +161,14 @@ def _margin_s(bench: Bench, duration_s: float) -> float:
 
 
 def _expected_duration_s(bench: Bench, operation: Operation) -> float:
-    """Let the DUT do one run unobserved and take its own cycle count for the length of a window."""
-    single = replace(operation, n_runs=1)
-    bench.dut.prepare(single, pause_s=MARGIN_MIN_S)
-    report = bench.dut.go(ANSWER_TIMEOUT_S * EMULATION_SLOWDOWN)
-    if not report.cycles:
-        raise DeviceStable(f"{bench.board['name']} reported no cycle count for {operation.name}")
-    return max(report.cycles[0], 1) / bench.board["clock_hz"]
+    """Let the DUT check its known answers and foretell, from a warm-up, the length of a window."""
+    if operation.name not in bench.dut.list_operations():
+        raise ConfigError(
+            f"{bench.board['name']} does not know the operation {operation.name!r}; "
+            f"it knows {', '.join(bench.dut.list_operations())}"
+        )
+    bench.dut.self_test(operation)
+    return bench.dut.prepare(replace(operation, n_runs=1), pause_s=MARGIN_MIN_S).window_s
 
 
 def _trial(bench: Bench, operation: Operation) -> Trial:
@@ -240,7 +239,6 @@ def _take_zero(bench: Bench, shunt: tuple[ChannelSettings, ...]) -> Record:
     finally:
         bench.set_power(True)
     bench.dut.hello()
-    bench.dut.self_test()
     keep = {s.name: record.channels[s.name] for s in shunt}
     granted = {**record.granted, "utc": _text(datetime.datetime.now(datetime.UTC)), "method": "DUT unpowered"}
     return replace(record, channels=keep, granted=granted)
@@ -285,11 +283,11 @@ def _series(bench: Bench, operation: Operation, shunt: tuple[ChannelSettings, ..
         AcquisitionSettings((*shunt, trigger_channel), trigger, span_s, margin_s, operation.n_runs)
     )
     pause_s = 1.5 * margin_s + DITHER_S
-    bench.dut.prepare(operation, pause_s=pause_s)
+    ready = bench.dut.prepare(operation, pause_s=pause_s)
     _discard_truth(bench)
     bench.scope.arm()
     bench.dut.release()
-    timeout_s = ANSWER_TIMEOUT_S + EMULATION_SLOWDOWN * operation.n_runs * (span_s + 2 * pause_s)
+    timeout_s = ANSWER_TIMEOUT_S + EMULATION_SLOWDOWN * ready.series_s
     n_taken = bench.scope.wait(timeout_s)
     record = bench.scope.fetch()
     report = bench.dut.finish(timeout_s)

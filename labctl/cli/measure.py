@@ -55,7 +55,7 @@ def command(
     folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     plan = Plan(
         operations=tuple(
-            Operation(name, bytes=n_bytes or default_bytes(name), n_runs=runs, n_iterations=iterations)
+            Operation(name, bytes=message_bytes(name, n_bytes), n_runs=runs, n_iterations=iterations)
             for name in operations or DEFAULT_OPERATIONS
         ),
         out=folder,
@@ -78,6 +78,6 @@ def command(
     return 0
 
 
-def default_bytes(operation: str) -> int | None:
-    """Return the message size an operation takes unless told, None where it has no message."""
-    return DEFAULT_BYTES if operation.startswith(("aes", "sha")) else None
+def message_bytes(operation: str, n_bytes: int | None) -> int | None:
+    """Return the size of the message an operation takes, None where it takes none."""
+    return (n_bytes or DEFAULT_BYTES) if operation.startswith(("aes", "sha")) else None
