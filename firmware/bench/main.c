@@ -240,7 +240,7 @@ static void prepare(char *arguments) {
         return;
     }
     if (op->self_test != NULL && !*op->self_test->passed) {
-        error("kat", "no known answers checked since reset: send kat");
+        error("untested", "no known answers checked since reset: send kat");
         return;
     }
     series = (struct series){.operation = op,

@@ -1,0 +1,312 @@
+"""The firmware's protocol from the host's side: lines with a checksum both ways (firmware/PROTOCOL.md, version 1).
+
+Every wait is bounded. What is garbled is asked again where asking twice does no harm, and never in a series.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from labctl.dut_link import BAUD_HZ, DutLink, GarbledLine, describe, frame, unframe
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient
+from labctl.model import DutReport, Operation
+
+PROTOCOL_VERSION = "1"
+# What an operation with a message takes where nothing else is asked; the others take no `bytes`.
+DEFAULT_BYTES = {"aes-128-ctr": 64, "sha256": 64}
+PAUSE_MAX_S = 10.0
+# At 24 MHz all known answers need 6 s, the longest warm-up 2 s; without optimisation by the compiler 80 s and 27 s.
+SELF_TEST_TIMEOUT_S = 120.0
+PREPARE_TIMEOUT_S = 60.0
+_HELLO_INTERVAL_S = 0.5
+_ATTEMPTS = 3
+# RFC 6979 A.2.5, P-256, SHA-256, message "sample": r, then s.
+_SIGNATURE = bytes.fromhex(
+    "EFD48B2AACB6A8FD1140DD9CD45E81D69D2C877B56AAF991C34D0EA84EAF3716"
+    "F7CB1C942D657C41D436C7A1B6E29F65F3E900DBB9AFF4064DC4AB2F843ACDA8"
+)
+
+
+def message(n_bytes: int) -> bytes:
+    """Return the message that the firmware uses: byte i is (7 i + 3) mod 256."""
+    return bytes((7 * i + 3) & 0xFF for i in range(n_bytes))
+
+
+def expected_output(operation: Operation) -> bytes | None:
+    """Compute what one run puts out, or None where the host cannot know it (new keys)."""
+    text = message(operation.bytes or DEFAULT_BYTES.get(operation.name, 0))
+    outputs = {
+        "null": b"",
+        "busy": b"",
+        "idle": b"",
+        "aes-128-ctr": text,
+        "sha256": hashlib.sha256(text).digest(),
+        "ecdsa-p256.sign": _SIGNATURE,
+        "ecdsa-p256.verify": b"\x00",
+    }
+    return outputs.get(operation.name)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a prepared series will take, foretold by the DUT from its warm-up: one window, and all of it."""
+
+    window_s: float
+    series_s: float
+
+
+class Dut:
+    """The device under test behind a serial port (a device name, or a URL such as socket://HOST:PORT).
+
+    `board` is the board that the bench expects. Raises DeviceTransient, DeviceStable, EnvironmentFault (no permission).
+    """
+
+    def __init__(self, port: str, timeout_s: float = 5.0, board: str | None = None) -> None:
+        self._link = DutLink(port, timeout_s)
+        self._board = board
+        self._prepared: Operation | None = None
+        self._clock_hz: float | None = None
+
+    @property
+    def port(self) -> str:
+        """Name of the port, for messages."""
+        return self._link.port
+
+    def hello(self) -> dict[str, str]:
+        """Get in step with the DUT, whatever state it is in, and check who it is; return what it says of itself."""
+        deadline_s = time.monotonic() + self._link.timeout_s
+        seen: list[str] = []
+        garbled = b""
+        while time.monotonic() < deadline_s:
+            # The empty line ends whatever half line the DUT may hold.
+            self._link.write(b"\n" + frame("hello"))
+            attempt_s = min(deadline_s, time.monotonic() + _HELLO_INTERVAL_S)
+            while (line := self._link.read_line(attempt_s)) is not None:
+                payload = unframe(line)
+                if payload is None:
+                    garbled = garbled or line
+                elif payload.startswith("ok hello "):
+                    self._link.drain()
+                    return self._check_identity(_pairs(payload))
+                elif not payload.startswith("ok boot") and not payload.startswith("err checksum"):
+                    seen.append(payload)
+        self._no_hello(garbled or bytes(self._link.pending), seen)
+
+    def list_operations(self) -> tuple[str, ...]:
+        """List the operations that the firmware knows."""
+        _, answer = self._ask("list", "list", self._link.timeout_s)
+        return tuple(_pairs(answer)["ops"].split(","))
+
+    def self_test(self, operation: Operation | None = None) -> int:
+        """Let the DUT check its known answers, all or those behind one operation; return how many were right."""
+        command = "kat" if operation is None else f"kat op={operation.name}"
+        _, answer = self._ask(command, "kat", SELF_TEST_TIMEOUT_S)
+        return _number(_pairs(answer), "passed", answer)
+
+    def prepare(self, operation: Operation, pause_s: float) -> Ready:
+        """Make a series ready, warm-up done, with `pause_s` of sleep before and after each window.
+
+        Raises ConfigError for what the firmware cannot do.
+        """
+        if not 0 <= pause_s <= PAUSE_MAX_S:
+            raise ConfigError(f"a pause of {pause_s} s between runs is not possible: 0 to {PAUSE_MAX_S} s")
+        if operation.implementation != "mbedtls":
+            raise ConfigError(f"this firmware computes with mbedtls, not with {operation.implementation!r}")
+        if self._clock_hz is None:
+            self.hello()
+        assert self._clock_hz is not None
+        self._prepared = None
+        size = "" if operation.bytes is None else f" bytes={operation.bytes}"
+        _, answer = self._ask(
+            f"prepare op={operation.name}{size} runs={operation.n_runs} n={operation.n_iterations} "
+            f"pause_us={round(pause_s * 1e6)}",
+            "ready",
+            PREPARE_TIMEOUT_S,
+        )
+        self._prepared = operation
+        values = _pairs(answer)
+        window_s = _number(values, "window_cycles", answer) / self._clock_hz
+        check_s = _number(values, "check_cycles", answer) / self._clock_hz
+        return Ready(window_s, operation.n_runs * (2 * pause_s + window_s + check_s))
+
+    def release(self) -> None:
+        """Start the prepared series; the DUT falls silent until it is done."""
+        self._link.write(frame("go"))
+
+    def finish(self, timeout_s: float) -> DutReport:
+        """Wait for the end of the series and check its report; `timeout_s` bounds the silence.
+
+        Raises DeviceStable for a wrong output, DeviceTransient for a garbled or missing report or a reset.
+        """
+        operation = self._prepared
+        if operation is None:
+            raise DeviceStable(f"{self.port}: a series was to be finished, but none was prepared")
+        data, answer = self._answer("go", "done", timeout_s)
+        cycles: list[int] = []
+        for line in data:
+            words = line.split()
+            if words[0] != "cycles" or not all(w.isdecimal() for w in words[1:]) or int(words[1]) != len(cycles):
+                raise DeviceTransient(f"{self.port}: a part of the report is missing before {line!r}: measure again")
+            cycles += [int(word) for word in words[2:]]
+        values = _pairs(answer)
+        if len(cycles) != operation.n_runs:
+            raise DeviceTransient(
+                f"{self.port}: {operation.name} reported {len(cycles)} of {operation.n_runs} runs: measure again"
+            )
+        return DutReport(tuple(cycles), True, self._check_output(operation, values, answer))
+
+    def go(self, timeout_s: float) -> DutReport:
+        """Run the prepared series and wait for its report."""
+        self.release()
+        return self.finish(timeout_s)
+
+    def stack(self) -> dict[str, int]:
+        """Return `stack_peak_bytes` and `heap_peak_bytes` since the last preparation."""
+        _, answer = self._ask("stack", "stack", self._link.timeout_s)
+        values = _pairs(answer)
+        return {key: _number(values, key, answer) for key in ("stack_peak_bytes", "heap_peak_bytes")}
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the firmware's build manifest; the sizes (keys ending in _bytes) and the clock as numbers."""
+        data, answer = self._ask("manifest", "manifest", self._link.timeout_s)
+        lines = [line.removeprefix("manifest ") for line in data]
+        if len(lines) != _number(_pairs(answer), "keys", answer):
+            raise DeviceTransient(f"{self.port}: the manifest came with {len(lines)} lines, not as {answer!r} says")
+        return parse_manifest(lines)
+
+    def close(self) -> None:
+        """Let go of the port."""
+        self._link.close()
+
+    def _check_identity(self, said: dict[str, str]) -> dict[str, str]:
+        missing = {"proto", "board", "clock_hz", "clock", "build"} - said.keys()
+        if missing or said["proto"] != PROTOCOL_VERSION:
+            raise DeviceStable(
+                f"{self.port}: the firmware speaks protocol version {said.get('proto', 'unknown')}, labctl speaks "
+                f"{PROTOCOL_VERSION}: flash the firmware of this version of labctl"
+            )
+        if self._board is not None and said["board"] != self._board:
+            raise DeviceStable(
+                f"{self.port} has firmware for {said['board']}, but the bench names {self._board}: flash the right "
+                "firmware, or correct [dut] board in the bench file (or --board)"
+            )
+        if said["clock"] != "crystal":
+            raise DeviceStable(
+                f"{self.port}: the crystal of {said['board']} did not start; it runs at about {said['clock_hz']} Hz "
+                "from its internal oscillator, too inaccurate to measure: check the crystal and its solder bridges"
+            )
+        self._clock_hz = float(_number(said, "clock_hz", "hello"))
+        return said
+
+    def _check_output(self, operation: Operation, values: dict[str, str], answer: str) -> int:
+        if values.get("check") != "pass":
+            raise DeviceStable(
+                f"{operation.name} gave a wrong result on the DUT (run {values.get('bad_run', 'unknown')}): nothing "
+                "was measured; check supply, clock and the firmware's build"
+            )
+        crc_text = values.get("crc32", "")
+        if not re.fullmatch("[0-9A-F]{8}", crc_text):
+            raise DeviceTransient(f"{self.port}: the report {answer!r} has no checksum of the output: measure again")
+        output = expected_output(operation)
+        if output is not None and zlib.crc32(output * operation.n_runs) != int(crc_text, 16):
+            raise DeviceStable(
+                f"{operation.name}: the DUT calls its output right, but its checksum {crc_text} is not the one "
+                "computed here: firmware and labctl do not belong together, or the DUT computes wrongly"
+            )
+        return int(crc_text, 16)
+
+    def _ask(self, command: str, verb: str, timeout_s: float) -> tuple[list[str], str]:
+        """Send a command that may be sent twice, and return its data lines and its answer."""
+        for attempt in range(_ATTEMPTS):
+            self._link.write(frame(command) if attempt == 0 else b"\n" + frame(command))
+            try:
+                return self._answer(command, verb, timeout_s)
+            except GarbledLine:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self._link.drain()
+        raise AssertionError("unreachable")
+
+    def _answer(self, command: str, verb: str, timeout_s: float) -> tuple[list[str], str]:
+        data: list[str] = []
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            line = self._link.read_line(deadline_s)
+            if line is None:
+                self._silence(command, timeout_s)
+            payload = unframe(line)
+            if payload is None:
+                raise GarbledLine(f"{self.port}: the answer to {command!r} is {describe(line)}: check cable and ground")
+            if payload.startswith("ok boot"):
+                raise DeviceTransient(
+                    f"{self.port}: the DUT was reset in the middle of {command!r}: check its supply and its reset "
+                    "line, then measure again"
+                )
+            if payload.startswith("err "):
+                self._refused(command, payload)
+            if payload.startswith("data "):
+                data.append(payload.removeprefix("data "))
+                # Only the silence of a series is long: its lines follow one another.
+                deadline_s = time.monotonic() + self._link.timeout_s
+            elif payload.startswith(f"ok {verb}"):
+                return data, payload
+            elif not payload.startswith("ok hello"):
+                raise DeviceStable(f"{self.port}: {command!r} was answered by {payload!r}, which the protocol forbids")
+
+    def _refused(self, command: str, payload: str) -> NoReturn:
+        code, _, text = payload.removeprefix("err ").partition(" ")
+        if code in ("checksum", "length"):
+            raise GarbledLine(f"{self.port}: {command!r} reached the DUT garbled, {_ATTEMPTS} times: check the cable")
+        if code in ("range", "argument", "operation", "memory"):
+            known = f"; it knows {', '.join(self.list_operations())}" if code == "operation" else ""
+            raise ConfigError(f"the DUT refuses {command!r}: {code}, {text}{known}")
+        if code == "kat":
+            raise DeviceStable(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
+        raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")
+
+    def _silence(self, command: str, timeout_s: float) -> NoReturn:
+        part = f", only {describe(bytes(self._link.pending))}" if self._link.pending else ""
+        raise DeviceTransient(
+            f"{self.port}: no answer to {command!r} within {timeout_s:g} s{part}: the DUT may have lost its supply, "
+            "met a fault, or still be busy; power it off and on, then measure again"
+        )
+
+    def _no_hello(self, garbled: bytes, seen: list[str]) -> NoReturn:
+        if garbled:
+            raise DeviceTransient(
+                f"{self.port}: 'hello' was answered by {describe(garbled)}. Is it the DUT's port, at {BAUD_HZ} baud, "
+                "with ground connected?"
+            )
+        if seen:
+            raise DeviceStable(
+                f"{self.port}: 'hello' was answered by {seen[0]!r}: another firmware or version; flash labctl's"
+            )
+        raise DeviceTransient(
+            f"{self.port}: silence, no answer to 'hello' within {self._link.timeout_s:g} s: check that it is the right "
+            "port, that the DUT has power and labctl's firmware, that TX and RX are crossed, and the speed "
+            f"({BAUD_HZ} baud); a DUT still busy with a series answers after it"
+        )
+
+
+def parse_manifest(lines: list[str]) -> dict[str, Any]:
+    """Turn ``key=value`` lines into a mapping; sizes and clock become integers."""
+    manifest: dict[str, Any] = {}
+    for line in lines:
+        key, _, value = line.partition("=")
+        manifest[key] = int(value) if key.endswith(("_bytes", "_hz")) and value.isdecimal() else value
+    return manifest
+
+
+def _pairs(payload: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in payload.split() if "=" in word)
+
+
+def _number(values: dict[str, str], key: str, answer: str) -> int:
+    if not values.get(key, "").isdecimal():
+        raise DeviceStable(f"the DUT's answer {answer!r} lacks a number {key!r}: flash the firmware of this labctl")
+    return int(values[key])

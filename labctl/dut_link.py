@@ -1,0 +1,113 @@
+"""Lines with a checksum over a serial port: the lowest layer of firmware/PROTOCOL.md, version 1."""
+
+from __future__ import annotations
+
+import binascii
+import re
+import time
+from typing import NoReturn
+
+import serial
+
+from labctl.errors import DeviceTransient, EnvironmentFault
+
+BAUD_HZ = 115200
+_POLL_S = 0.02
+_LINE_BYTES_MAX = 1024
+_SHOWN_BYTES = 32
+_FRAMED = re.compile(rb"([\x20-\x7e]*)\*([0-9A-F]{4})")
+
+
+class GarbledLine(DeviceTransient):
+    """A line whose form or checksum is wrong, on either side."""
+
+
+def crc16(payload: bytes) -> int:
+    """Compute the CRC-16/CCITT-FALSE (polynomial 0x1021, start 0xFFFF) that closes every line."""
+    return binascii.crc_hqx(payload, 0xFFFF)
+
+
+def frame(payload: str) -> bytes:
+    """Make the line that carries a payload."""
+    data = payload.encode("ascii")
+    return b"%s*%04X\n" % (data, crc16(data))
+
+
+def unframe(line: bytes) -> str | None:
+    """Take the payload out of a line without its newline; None where form or checksum is wrong."""
+    match = _FRAMED.fullmatch(line)
+    if match is None or crc16(match[1]) != int(match[2], 16):
+        return None
+    return match[1].decode("ascii")
+
+
+def describe(line: bytes) -> str:
+    """Say in words what is wrong with a line, and show its beginning."""
+    head = line[:_SHOWN_BYTES]
+    what = "a wrong checksum" if _FRAMED.fullmatch(line) else "garbage"
+    return f"{what}, beginning {head!r} (hex {head.hex(' ')})"
+
+
+class DutLink:
+    """A serial port (a device name, or a URL such as socket://HOST:PORT) that carries lines; every wait is bounded.
+
+    Raises DeviceTransient where the port cannot be opened or breaks, EnvironmentFault where it is not permitted.
+    """
+
+    def __init__(self, port: str, timeout_s: float) -> None:
+        self.port = port
+        self.timeout_s = timeout_s
+        self.pending = bytearray()
+        try:
+            self._serial = serial.serial_for_url(port, baudrate=BAUD_HZ, timeout=_POLL_S, write_timeout=timeout_s)
+        except (serial.SerialException, ValueError, OSError) as error:
+            if isinstance(error, PermissionError) or "Permission denied" in str(error):
+                raise EnvironmentFault(
+                    f"{port} may not be opened by this user; on Debian: sudo adduser $USER dialout, then log in again"
+                ) from error
+            raise DeviceTransient(
+                f"{port} cannot be opened ({error}): check the name of the port, the cable, and that no other "
+                "program holds it"
+            ) from error
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        try:
+            self._serial.write(data)
+        except (serial.SerialException, OSError) as error:
+            self._lost(error)
+
+    def read_line(self, deadline_s: float) -> bytes | None:
+        """Read up to a newline; None when time.monotonic() passes `deadline_s` (what has come so far is kept)."""
+        while b"\n" not in self.pending and len(self.pending) < _LINE_BYTES_MAX:
+            if time.monotonic() >= deadline_s:
+                return None
+            self._fill()
+        line, _, rest = bytes(self.pending).partition(b"\n")
+        self.pending = bytearray(rest)
+        return line.rstrip(b"\r")
+
+    def drain(self) -> None:
+        """Drop what is still arriving, until the line is quiet; bounded by the time-out."""
+        deadline_s = time.monotonic() + self.timeout_s
+        self.pending.clear()
+        while time.monotonic() < deadline_s:
+            self._fill()
+            if not self.pending:
+                return
+            self.pending.clear()
+
+    def close(self) -> None:
+        """Let go of the port."""
+        self._serial.close()
+
+    def _fill(self) -> None:
+        try:
+            self.pending += self._serial.read(max(1, self._serial.in_waiting))
+        except (serial.SerialException, OSError) as error:
+            self._lost(error)
+
+    def _lost(self, error: Exception) -> NoReturn:
+        raise DeviceTransient(
+            f"{self.port}: the serial link broke ({error}): check the cable and the adapter, then measure again"
+        ) from error
