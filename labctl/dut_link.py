@@ -99,7 +99,11 @@ class DutLink:
 
     def close(self) -> None:
         """Let go of the port."""
+        # pyserial 3.5 leaves the socket open where the peer was first to hang up.
+        connection = getattr(self._serial, "_socket", None)
         self._serial.close()
+        if connection is not None:
+            connection.close()
 
     def _fill(self) -> None:
         try:

@@ -1,0 +1,373 @@
+"""The host's side of firmware/PROTOCOL.md against a scripted peer on a loopback socket."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+import threading
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from labctl.dut import Dut, expected_output, message
+from labctl.dut_link import crc16, frame
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient
+from labctl.model import Operation
+
+BOARD = "stm32vldiscovery"
+HELLO = f"ok hello proto=1 board={BOARD} clock_hz=24000000 clock=crystal counter=dwt build=0123456789ABCDEF"
+BANNER = f"ok boot board={BOARD} build=0123456789ABCDEF"
+SHA256 = Operation("sha256", bytes=64, n_runs=3)
+PREPARE = "prepare op=sha256 bytes=64 runs=3 n=1 pause_us=1500"
+READY = "ok ready op=sha256 bytes=64 runs=3 n=1 pause_us=1500 window_cycles=24000 check_cycles=2400"
+# The message as PROTOCOL.md gives it, hashed by the standard library: what three right runs add up to.
+DIGEST = hashlib.sha256(bytes((7 * i + 3) % 256 for i in range(64))).digest()
+DONE = f"ok done runs=3 check=pass crc32={zlib.crc32(DIGEST * 3):08X}"
+
+
+def crc_by_bits(data: bytes) -> int:
+    """CRC-16/CCITT-FALSE, bit by bit, as an independent reference."""
+    crc = 0xFFFF
+    for byte in data:
+        for bit in range(7, -1, -1):
+            carry = (crc >> 15) ^ (byte >> bit & 1)
+            crc = (crc << 1 & 0xFFFF) ^ (0x1021 if carry else 0)
+    return crc
+
+
+def line(payload: str) -> bytes:
+    data = payload.encode()
+    return data + b"*%04X\n" % crc_by_bits(data)
+
+
+class Peer:
+    """Plays a DUT: for each command of the script, in order, it sends what the script says.
+
+    Replies are payloads to be framed, or bytes to be sent as they are. A command off the script stops the play.
+    """
+
+    def __init__(self, script: list[tuple[str, list[str | bytes]]], greeting: bytes = b"") -> None:
+        self.script = list(script)
+        self.greeting = greeting
+        self.wrong: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(10)
+        self.port = f"socket://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._play)
+        self._thread.start()
+
+    def _play(self) -> None:
+        with self._listener, self._listener.accept()[0] as connection:
+            connection.settimeout(10)
+            connection.sendall(self.greeting)
+            # The host may close with replies unread, which resets the connection.
+            with connection.makefile("rb") as stream, contextlib.suppress(ConnectionError):
+                for received in stream:
+                    if received == b"\n":
+                        continue
+                    if not self.script or received != line(self.script[0][0]):
+                        self.wrong.append(received)
+                        return
+                    for reply in self.script.pop(0)[1]:
+                        connection.sendall(reply if isinstance(reply, bytes) else line(reply))
+
+    def finish(self) -> None:
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        assert self.wrong == []
+        assert self.script == []
+
+
+@contextlib.contextmanager
+def talking(
+    *script: tuple[str, list[str | bytes]], timeout_s: float = 2.0, board: str | None = BOARD, greeting: bytes = b""
+) -> Iterator[Dut]:
+    """A Dut connected to a peer that must be asked exactly this script."""
+    peer = Peer(list(script), greeting)
+    dut = Dut(peer.port, timeout_s, board)
+    try:
+        yield dut
+    finally:
+        dut.close()
+    peer.finish()
+
+
+def ready_for(*script: tuple[str, list[str | bytes]]) -> tuple[tuple[str, list[str | bytes]], ...]:
+    return (("hello", [HELLO]), (PREPARE, [READY]), *script)
+
+
+def test_published_check_values():
+    # Check values of the CRC catalogue for "123456789".
+    assert crc16(b"123456789") == 0x29B1
+    assert crc_by_bits(b"123456789") == 0x29B1
+    assert frame("123456789") == b"123456789*29B1\n"
+    assert zlib.crc32(b"123456789") == 0xCBF43926
+
+
+def test_hello_returns_what_the_dut_says():
+    with talking(("hello", [HELLO])) as dut:
+        said = dut.hello()
+    assert said["board"] == BOARD
+    assert said["build"] == "0123456789ABCDEF"
+    assert said["clock_hz"] == "24000000"
+
+
+def test_hello_gets_in_step_after_banner_and_half_a_line():
+    with talking(("hello", ["err checksum x", HELLO]), greeting=b"board=stm*12\n" + line(BANNER)) as dut:
+        assert dut.hello()["proto"] == "1"
+
+
+def test_hello_is_repeated_while_the_board_boots():
+    with talking(("hello", []), ("hello", [BANNER]), ("hello", [HELLO])) as dut:
+        assert dut.hello()["board"] == BOARD
+
+
+def test_list_and_self_test_and_stack():
+    with talking(
+        ("list", ["ok list ops=null,sha256"]),
+        ("kat", ["ok kat passed=7"]),
+        ("kat op=sha256", ["ok kat passed=1"]),
+        ("stack", ["ok stack stack_peak_bytes=1320 heap_peak_bytes=2504"]),
+    ) as dut:
+        assert dut.list_operations() == ("null", "sha256")
+        assert dut.self_test() == 7
+        assert dut.self_test(SHA256) == 1
+        assert dut.stack() == {"stack_peak_bytes": 1320, "heap_peak_bytes": 2504}
+
+
+def test_manifest_keeps_values_with_spaces_and_counts_lines():
+    lines = ["data manifest flags=-Os -mthumb=x", "data manifest clock_hz=24000000", "data manifest bss_bytes=872"]
+    with talking(("manifest", [*lines, "ok manifest keys=3"]), ("manifest", [*lines[:2], "ok manifest keys=3"])) as dut:
+        assert dut.manifest() == {"flags": "-Os -mthumb=x", "clock_hz": 24_000_000, "bss_bytes": 872}
+        with pytest.raises(DeviceTransient, match="2 lines"):
+            dut.manifest()
+
+
+def test_series_from_prepare_to_report():
+    replies: list[str | bytes] = ["data cycles 0 100 101", "data cycles 2 102", DONE]
+    with talking(*ready_for(("go", replies))) as dut:
+        ready = dut.prepare(SHA256, pause_s=1.5e-3)
+        report = dut.go(timeout_s=2.0)
+    # 24 000 cycles at 24 MHz are 1 ms; a run takes two pauses of 1.5 ms, the window, and 2 400 cycles of check.
+    assert ready.window_s == pytest.approx(1e-3)
+    assert ready.series_s == pytest.approx(3 * (3e-3 + 1e-3 + 0.1e-3))
+    assert report.cycles == (100, 101, 102)
+    assert report.output_ok
+    assert report.output_crc32 == zlib.crc32(DIGEST * 3)
+
+
+def test_size_is_left_out_where_none_is_asked():
+    command = "prepare op=null runs=100 n=2 pause_us=0"
+    answer = "ok ready op=null bytes=0 runs=100 n=2 pause_us=0 window_cycles=30 check_cycles=10"
+    with talking(("hello", [HELLO]), (command, [answer])) as dut:
+        dut.prepare(Operation("null", n_iterations=2, n_runs=100), pause_s=0.0)
+
+
+def test_expected_outputs():
+    assert message(4) == bytes([3, 10, 17, 24])
+    assert message(256)[37] == (37 * 7 + 3) % 256
+    assert expected_output(Operation("aes-128-ctr", bytes=16)) == message(16)
+    assert expected_output(Operation("sha256")) == DIGEST
+    assert expected_output(Operation("null")) == b""
+    assert expected_output(Operation("ecdsa-p256.keygen")) is None
+    # RFC 6979 A.2.5: r of "sample" with SHA-256 begins with EFD48B2A, s ends with 843ACDA8.
+    signature = expected_output(Operation("ecdsa-p256.sign"))
+    assert signature is not None
+    assert (len(signature), signature[:4].hex(), signature[-4:].hex()) == (64, "efd48b2a", "843acda8")
+
+
+def test_garbled_answer_is_asked_again_but_not_for_ever():
+    bad = b"ok list ops=null*0000\n"
+    with talking(("list", [bad]), ("list", ["err checksum x"]), ("list", ["ok list ops=null"])) as dut:
+        assert dut.list_operations() == ("null",)
+    with (
+        talking(("list", [bad]), ("list", [bad]), ("list", [bad])) as dut,
+        pytest.raises(DeviceTransient, match="wrong checksum"),
+    ):
+        dut.list_operations()
+
+
+def test_garbled_report_is_never_asked_again():
+    with talking(*ready_for(("go", [b"data cycles 0 100*0000\n"]))) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceTransient, match="wrong checksum"):
+            dut.go(2.0)
+
+
+def test_silence_says_what_to_check():
+    with talking(("hello", []), timeout_s=0.3) as dut, pytest.raises(DeviceTransient, match="silence") as caught:
+        dut.hello()
+    for word in ("right port", "power", "baud", "TX and RX"):
+        assert word in str(caught.value)
+
+
+def test_silence_in_a_series_names_the_bound():
+    with talking(*ready_for(("go", [b"data cyc"]))) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceTransient, match=r"no answer to 'go' within 0\.2 s.*data cyc"):
+            dut.go(0.2)
+
+
+def test_garbage_shows_the_first_bytes_and_asks_for_the_baud_rate():
+    with (
+        talking(("hello", [b"\xf8\x00\xe6\n"]), timeout_s=0.3) as dut,
+        pytest.raises(DeviceTransient, match=r"garbage.*f8 00 e6.*115200 baud"),
+    ):
+        dut.hello()
+
+
+def test_endless_garbage_without_newline_is_bounded():
+    with (
+        talking(("list", [b"\xff" * 5000]), ("list", [b"\xff" * 5000]), ("list", [b"\xff" * 5000])) as dut,
+        pytest.raises(DeviceTransient, match="garbage"),
+    ):
+        dut.list_operations()
+
+
+def test_wrong_checksum_in_hello():
+    with (
+        talking(("hello", [HELLO.encode() + b"*0000\n"]), timeout_s=0.3) as dut,
+        pytest.raises(DeviceTransient, match="wrong checksum"),
+    ):
+        dut.hello()
+
+
+def test_firmware_of_another_board_names_both():
+    with (
+        talking(("hello", [HELLO.replace(BOARD, "stm32f4discovery")])) as dut,
+        pytest.raises(DeviceStable, match="firmware for stm32f4discovery, but the bench names stm32vldiscovery"),
+    ):
+        dut.hello()
+
+
+def test_other_protocol_version():
+    with (
+        talking(("hello", [HELLO.replace("proto=1", "proto=2")])) as dut,
+        pytest.raises(DeviceStable, match="protocol version 2, labctl speaks 1"),
+    ):
+        dut.hello()
+
+
+def test_dead_crystal_is_refused():
+    with (
+        talking(("hello", [HELLO.replace("clock=crystal", "clock=internal")])) as dut,
+        pytest.raises(DeviceStable, match=r"crystal .* did not start"),
+    ):
+        dut.hello()
+
+
+def test_something_else_that_speaks_the_line_format():
+    with (
+        talking(("hello", ["err command hello"]), timeout_s=0.3) as dut,
+        pytest.raises(DeviceStable, match="another firmware"),
+    ):
+        dut.hello()
+
+
+def test_failed_known_answer():
+    with (
+        talking(("kat", ["err kat sha256 abc, FIPS 180"])) as dut,
+        pytest.raises(DeviceStable, match=r"self-test.*sha256 abc, FIPS 180"),
+    ):
+        dut.self_test()
+
+
+def test_wrong_output_is_never_a_result():
+    done = "ok done runs=3 check=fail crc32=00000000 bad_run=1"
+    with talking(*ready_for(("go", ["data cycles 0 1 2 3", done]))) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceStable, match=r"wrong result on the DUT \(run 1\)"):
+            dut.go(2.0)
+
+
+def test_output_that_only_the_dut_calls_right():
+    done = DONE[:-8] + "DEADBEEF"
+    with talking(*ready_for(("go", ["data cycles 0 1 2 3", done]))) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceStable, match="DEADBEEF is not the one computed here"):
+            dut.go(2.0)
+
+
+@pytest.mark.parametrize(
+    ("replies", "reason"),
+    [
+        (["data cycles 0 1 2", DONE], "2 of 3 runs"),
+        (["data cycles 0 1", "data cycles 2 3", DONE], "a part of the report is missing"),
+        (["data cycles 0 1 2 3", "ok done runs=3 check=pass"], "no checksum of the output"),
+        ([BANNER], "reset in the middle of 'go'"),
+    ],
+)
+def test_broken_report(replies: list[str | bytes], reason: str):
+    with talking(*ready_for(("go", replies))) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceTransient, match=reason):
+            dut.go(2.0)
+
+
+def test_error_in_a_series():
+    with talking(*ready_for(("go", ["err failed run=2 status=-0x4E80"]))) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceStable, match="run=2 status=-0x4E80"):
+            dut.go(2.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("err range bytes: 16 to 1024", "16 to 1024"),
+        ("err memory the heap is too small: fewer runs or bytes", "fewer runs or bytes"),
+    ],
+)
+def test_what_the_firmware_cannot_do_is_the_askers_fault(answer: str, reason: str):
+    with talking(("hello", [HELLO]), (PREPARE, [answer])) as dut, pytest.raises(ConfigError, match=reason):
+        dut.prepare(SHA256, 1.5e-3)
+
+
+def test_unknown_operation_is_answered_by_the_list():
+    command = "prepare op=md5 runs=20 n=1 pause_us=1000"
+    with (
+        talking(("hello", [HELLO]), (command, ["err operation md5"]), ("list", ["ok list ops=null,sha256"])) as dut,
+        pytest.raises(ConfigError, match="md5; it knows null, sha256"),
+    ):
+        dut.prepare(Operation("md5"), 1e-3)
+
+
+@pytest.mark.parametrize("pause_s", [-1e-3, 10.1, float("nan")])
+def test_bad_pause_never_reaches_the_wire(pause_s: float):
+    with talking() as dut, pytest.raises(ConfigError, match="pause"):
+        dut.prepare(SHA256, pause_s)
+
+
+def test_other_implementation_never_reaches_the_wire():
+    with talking() as dut, pytest.raises(ConfigError, match="mbedtls, not with 'compact'"):
+        dut.prepare(Operation("sha256", implementation="compact"), 1e-3)
+
+
+def test_series_without_preparation():
+    with talking() as dut, pytest.raises(DeviceStable, match="none was prepared"):
+        dut.finish(1.0)
+
+
+def test_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(DeviceTransient, match="cannot be opened"):
+        Dut(f"socket://127.0.0.1:{port}")
+
+
+def test_port_that_does_not_exist():
+    with pytest.raises(DeviceTransient, match="check the name of the port"):
+        Dut("/dev/no-such-port")
+
+
+def test_link_that_breaks():
+    listener = socket.create_server(("127.0.0.1", 0))
+    dut = Dut(f"socket://127.0.0.1:{listener.getsockname()[1]}", 2.0)
+    connection, _ = listener.accept()
+    connection.close()
+    listener.close()
+    with pytest.raises(DeviceTransient, match="the serial link broke"):
+        dut.list_operations()
+    dut.close()
