@@ -1,0 +1,252 @@
+"""From codes to volts, amperes and watts: affine arithmetic on sums over windows.
+
+With x the shunt's drop (or the current itself where the channel is in ampere), i = x/R, V_s the voltage of the node
+and C the capacitance behind the shunt, over one window:
+
+    sensed at the source   p_supply = V_s i          p_dut = (V_s - x) i
+    sensed at the DUT      p_supply = (V_s + x) i    p_dut = V_s i
+    energy                 integral of p, the first and last sample weighted by their part inside
+    decoupling             charge C (x_end - x_start), at the mean of the two voltages that the charge passes
+
+The last line is exact for a first-order R C: integrating p_dut i_core with i_core = i + tau di/dt gives
+C [V_s x - x^2/2] between the edges (sensed at the source).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from instruments.record import Channel, Record
+from labctl.analysis import kernels
+from labctl.analysis.trigger import channel_of
+from labctl.errors import CaptureError, ConfigError
+from labctl.model import Shunt, Wiring
+
+
+class Flow(NamedTuple):
+    """What passes in each window; every array has shape (windows,)."""
+
+    duration_s: np.ndarray
+    charge_c: np.ndarray
+    energy_j: np.ndarray
+    energy_supply_j: np.ndarray
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far the inputs lie from what was taken for them: ratios, and offsets in volts (or amperes), by channel."""
+
+    gain: Mapping[str, float] = field(default_factory=dict)
+    offset: Mapping[str, float] = field(default_factory=dict)
+    supply_offset_v: float = 0.0
+    resistance: float = 0.0
+    supply: float = 0.0
+    decoupling: float = 0.0
+    timebase: float = 0.0
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weighted sums over each window of codes less `shift`: all that energy, its spread and its budget need.
+
+    `weight` is the window's length in samples, (windows,); `first` sums codes, (windows, channels); `second` their
+    products, (windows, channels, channels); `start` and `stop` are the codes at the edges, as `first`.
+    """
+
+    shift: np.ndarray
+    weight: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+    def mean(self) -> Moments:
+        """Average over the windows: one window that stands for all."""
+        return Moments(self.shift, *(np.mean(a, axis=0, keepdims=True) for a in
+                                     (self.weight, self.first, self.second, self.start, self.stop)))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One record's way from codes to watts. `sign` and `supply` say how each channel enters x and V_s.
+
+    `voltage_v` holds where no channel measures the supply. `resistance_ohm` is None where the channel is in ampere.
+    """
+
+    channels: tuple[Channel, ...]
+    sign: np.ndarray
+    supply: np.ndarray
+    zero: np.ndarray
+    zeroed: bool
+    dt_s: float
+    voltage_v: float | None
+    sensed: str
+    resistance_ohm: float | None
+    decoupling_f: float | None
+
+    @property
+    def tau_s(self) -> float | None:
+        """Give the time constant of shunt and decoupling, None where not known."""
+        if self.resistance_ohm is None or self.decoupling_f is None:
+            return None
+        return self.resistance_ohm * self.decoupling_f
+
+    def forms(self, shift: np.ndarray, d: Deviation) -> tuple[np.ndarray, float, np.ndarray, float]:
+        """Give x = a . (codes - shift) + a0 and V_s = b . (codes - shift) + b0 under a deviation."""
+        scale = np.array([c.scale for c in self.channels])
+        base = np.array([c.offset for c in self.channels]) + scale * shift
+        slope = np.array([1 + d.gain.get(c.name, 0.0) for c in self.channels])
+        push = np.array([d.offset.get(c.name, 0.0) for c in self.channels])
+        a = self.sign * slope * scale
+        a0 = float(self.sign @ (slope * (base - self.zero) + push))
+        b = self.supply * slope * scale
+        if self.voltage_v is None:
+            return a, a0, b, float(self.supply @ (slope * base)) + d.supply_offset_v
+        return a, a0, b, self.voltage_v * (1 + d.supply)
+
+    def flow(self, m: Moments, d: Deviation | None = None) -> Flow:
+        """Give duration, charge and both energies of each window, under a deviation of the inputs."""
+        d = d or Deviation()
+        a, a0, b, b0 = self.forms(m.shift, d)
+        dt_s = self.dt_s * (1 + d.timebase)
+        x = m.first @ a + a0 * m.weight
+        xx = np.einsum("i,nij,j->n", a, m.second, a) + 2 * a0 * (m.first @ a) + a0 * a0 * m.weight
+        ux = np.einsum("i,nij,j->n", b, m.second, a) + b0 * (m.first @ a) + a0 * (m.first @ b) + a0 * b0 * m.weight
+        scale = dt_s * self.current_per_unit / (1 + d.resistance)
+        charge, sensed, drop = x * scale, ux * scale, xx * scale
+        if self.tau_s is not None:
+            assert self.decoupling_f is not None
+            capacitance_f = self.decoupling_f * (1 + d.decoupling)
+            start, stop = m.start @ a + a0, m.stop @ a + a0
+            charge = charge + capacitance_f * (stop - start)
+            sensed = sensed + capacitance_f * (stop - start) * (m.first @ b / m.weight + b0)
+            drop = drop + capacitance_f * (stop**2 - start**2) / 2
+        dut, supply = (sensed + self.drop_sign(power) * drop for power in ("dut", "supply"))
+        return Flow(m.weight * dt_s, charge, dut, supply)
+
+    @property
+    def current_per_unit(self) -> float:
+        """Give the amperes for one unit of x."""
+        return 1.0 if self.resistance_ohm is None else 1 / self.resistance_ohm
+
+    def drop_sign(self, power: str) -> int:
+        """Tell how the shunt's drop enters a power, "dut" or "supply": power = (V_s + sign x) i."""
+        if self.resistance_ohm is None:
+            return 0
+        if self.sensed == "source":
+            return -1 if power == "dut" else 0
+        return 1 if power == "supply" else 0
+
+    def power_w(self, x: np.ndarray, voltage_v: np.ndarray | float, power: str) -> np.ndarray:
+        """Give the power, "dut" or "supply", at drops x (or currents) and node voltages."""
+        return (voltage_v + self.drop_sign(power) * x) * x * self.current_per_unit
+
+
+def check_shunt(shunt: Shunt) -> Shunt:
+    """Raise ConfigError unless resistance, tolerances and decoupling are possible."""
+    if not 0 < shunt.resistance_ohm < math.inf:
+        raise ConfigError(f"the shunt is {shunt.resistance_ohm} ohm; it must be a resistance above zero, as 1.3")
+    if shunt.wiring not in ("low-side", "high-side-differential", "two-channel"):
+        raise ConfigError(
+            f"shunt wiring {shunt.wiring!r} is not known; it is low-side, high-side-differential or two-channel"
+        )
+    for name, value in (("tolerance_ratio", shunt.tolerance_ratio),
+                        ("decoupling_tolerance_ratio", shunt.decoupling_tolerance_ratio)):
+        if not 0 <= value < 1:
+            raise ConfigError(f"the shunt's {name} is {value}; it must lie between 0 and 1, as 0.01 for 1 %")
+    if shunt.decoupling_f is not None and not 0 <= shunt.decoupling_f < math.inf:
+        raise ConfigError(f"decoupling_f is {shunt.decoupling_f}; it must be a capacitance, as 4.7e-6")
+    return shunt
+
+
+def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain:
+    """Work out how a record's codes become watts.
+
+    Raises CaptureError where shunt, supply or sample rate are missing, ConfigError for values that cannot be.
+    """
+    if record.dt_s is None:
+        raise CaptureError("the sample rate is not known, so there is no duration and no energy; give it (--rate)")
+    supply = wiring.supply
+    if supply is None or (supply.voltage_v is None and supply.channel is None):
+        raise CaptureError("the supply voltage is not known, so there is no power; give it (--supply 3.3)")
+    if supply.sensed not in ("source", "dut"):
+        raise ConfigError(f'the supply is sensed at {supply.sensed!r}; it is "source" or "dut"')
+    ends = (wiring.shunt_high_channel, wiring.shunt_low_channel)
+    if all(ends):
+        signs = {ends[0]: 1.0, ends[1]: -1.0}
+    elif wiring.shunt_channel:
+        signs = {wiring.shunt_channel: 1.0}
+    else:
+        raise CaptureError("no channel carries the shunt's drop or a current; name it (--shunt-channel CH1)")
+    names = list(signs)
+    if supply.channel and supply.channel not in names:
+        names.append(supply.channel)
+    channels = tuple(channel_of(record, str(name)) for name in names)
+    direct = channels[0].unit == "A"
+    if not direct and wiring.shunt is None:
+        raise CaptureError(
+            f"{channels[0].name} is in {channels[0].unit} and the shunt's value is not known; give it (--shunt 1.3)"
+        )
+    resistance_ohm = decoupling_f = None
+    if not direct:
+        assert wiring.shunt is not None
+        resistance_ohm = check_shunt(wiring.shunt).resistance_ohm
+        decoupling_f = wiring.shunt.decoupling_f
+    sensed = supply.sensed
+    voltage_v = None if supply.channel else supply.voltage_v
+    if supply.channel and supply.channel == wiring.shunt_low_channel:
+        sensed = "dut"
+    if voltage_v is not None and not 0 < voltage_v < math.inf:
+        raise ConfigError(f"the supply is {voltage_v} V; it must be a voltage above zero, as 3.3")
+    sign = np.array([signs.get(name, 0.0) for name in names])
+    zeros = [_zero_of(c, zero) if s else None for c, s in zip(channels, sign, strict=True)]
+    return Chain(
+        channels=channels,
+        sign=sign,
+        supply=np.array([float(name == supply.channel) for name in names]),
+        zero=np.array([z or 0.0 for z in zeros]),
+        zeroed=all(z is not None for z, s in zip(zeros, sign, strict=True) if s),
+        dt_s=record.dt_s,
+        voltage_v=voltage_v,
+        sensed=sensed,
+        resistance_ohm=resistance_ohm,
+        decoupling_f=decoupling_f,
+    )
+
+
+def zero_channel(channel: Channel, zero: Record | None) -> Channel | None:
+    """Get the zero reading of a channel, None where there is none at the same scale and offset."""
+    found = None if zero is None else zero.channels.get(channel.name)
+    if found is None or (found.scale, found.offset, found.unit) != (channel.scale, channel.offset, channel.unit):
+        return None
+    return found
+
+
+def _zero_of(channel: Channel, zero: Record | None) -> float | None:
+    found = zero_channel(channel, zero)
+    return None if found is None else zero_statistics(found)[0] * found.scale + found.offset
+
+
+def zero_statistics(channel: Channel) -> tuple[float, float, int]:
+    """Give mean and standard deviation, in codes, of a zero reading, and the number of its samples.
+
+    Raises CaptureError for one that is clipped or holds no number.
+    """
+    n_segments, n_samples = channel.codes.shape
+    spans = kernels.Spans(np.arange(n_segments), np.zeros(n_segments, np.int64), np.full(n_segments, n_samples))
+    (sums,), _ = kernels.sum_spans([channel.codes], spans, clip_limits=[(channel.code_min, channel.code_max)])
+    n = int(sums.n.sum())
+    if n == 0 or sums.n_clipped.sum():
+        raise CaptureError(
+            f"the zero reading of {channel.name} has {sums.n_clipped.sum()} clipped of {n} samples; take it again with "
+            "a range and offset that hold zero"
+        )
+    mean = sum(sums.total.tolist()) / n
+    squares = sum(sums.squares.tolist())
+    variance = max(squares - n * mean * mean, 0.0) / max(n - 1, 1)
+    return mean, math.sqrt(variance), n

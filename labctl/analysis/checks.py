@@ -1,0 +1,130 @@
+"""What a result is checked against: the DUT's own count, the board's data, and what the wiring leaves unknown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instruments.record import Record
+from labctl.analysis.chain import zero_channel
+from labctl.analysis.power import Measurement
+from labctl.analysis.statistics import summarize
+from labctl.analysis.trigger import Refusal
+from labctl.errors import CaptureError
+from labctl.model import Capture, Run
+
+# Decoupling that a board may well carry; it decides when an unknown one is worth a warning.
+_PLAUSIBLE_DECOUPLING_F = 10e-6
+_SETTLED_TAUS = 20
+_FEW_CYCLES = 8
+
+
+@dataclass(frozen=True)
+class Series:
+    """One record measured, with all that was refused in it: what is needed of series and null alike."""
+
+    measurement: Measurement
+    refusals: tuple[Refusal, ...]
+    record: Record
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Give the runs that were measured."""
+        return self.measurement.runs
+
+
+def compare_with_dut(warnings: list[str], capture: Capture, series: Series, null: Series | None) -> None:
+    """Warn where scope and DUT disagree beyond time base, crystal, one count and a few cycles."""
+    report, clock_hz = capture.dut_report, capture.board.get("clock_hz")
+    if report is None or not report.cycles or not clock_hz:
+        return
+    runs, n_cycles = series.runs, len(report.cycles)
+    if series.record.n_segments > 1:
+        if n_cycles != series.record.n_segments:
+            warnings.append(
+                f"the DUT counted {n_cycles} runs, the record holds {series.record.n_segments}: not compared"
+            )
+            return
+        counts = [report.cycles[r.segment] for r in runs]
+    elif n_cycles == len(runs):
+        counts = list(report.cycles)
+    else:
+        warnings.append(f"the DUT counted {n_cycles} runs, {len(runs)} windows were measured: not compared")
+        return
+    base_s, base_cycles = 0.0, 0.0
+    if null is not None and capture.null_report is not None and capture.null_report.cycles:
+        base_s = summarize([r.duration_s for r in null.runs]).mean
+        base_cycles = summarize(capture.null_report.cycles).mean
+    ratio = (series.record.timebase_ratio or 0.0) + capture.board.get("crystal_tolerance_ratio", 0.0)
+    fixed_s = 2 * series.measurement.chain.dt_s + (1 + _FEW_CYCLES) / clock_hz
+    off = []
+    for number, (run, count) in enumerate(zip(runs, counts, strict=True), 1):
+        expected_s = (count - base_cycles) / clock_hz
+        difference_s = run.duration_s - base_s - expected_s
+        if abs(difference_s) > ratio * abs(expected_s) + fixed_s:
+            off.append((number, difference_s))
+    if off:
+        number, difference_s = off[0]
+        warnings.append(
+            f"DUT timer and scope disagree in {len(off)} of {len(runs)} runs, in run {number} by {difference_s:.3g} s: "
+            "an edge was missed, the clock is not what the board's data say, or the counter wrapped"
+        )
+
+
+def check_current(warnings: list[str] | None, board: Mapping[str, Any], current_a: float) -> None:
+    """Judge an implied mean current by the board's range: add a warning, or raise CaptureError where None is given."""
+    supply = board.get("supply", {})
+    low, high = supply.get("current_min_a", -math.inf), supply.get("current_max_a", math.inf)
+    if low <= current_a <= high:
+        return
+    text = (
+        f"the implied current of {current_a:.3g} A lies outside what {board.get('name', 'the board')} can draw "
+        f"({low:g} A to {high:g} A): check the shunt's value and unit, the probe ratio and the polarity"
+    )
+    if warnings is None:
+        raise CaptureError(text)
+    warnings.append(text)
+
+
+def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | None) -> None:
+    """Warn of what the wiring leaves unknown: offset, accuracy, decoupling, resolution."""
+    chain = measured.chain
+    if not chain.zeroed:
+        found = zero is not None and any(
+            c.name in zero.channels and zero_channel(c, zero) is None for c in chain.channels
+        )
+        why = "the zero reading was taken at another range or offset" if found else "no zero reading"
+        warnings.append(f"{why}: the scope's offset is in every number, with its full limit in the uncertainty")
+    if all(c.accuracy is None for c in chain.channels):
+        warnings.append("the accuracy of the instrument is not known: gain and offset are not in the uncertainty")
+    mean_s = summarize([r.duration_s for r in measured.runs]).mean
+    if chain.resistance_ohm is not None and chain.decoupling_f is None:
+        settle_s = _SETTLED_TAUS * chain.resistance_ohm * _PLAUSIBLE_DECOUPLING_F
+        if mean_s < settle_s:
+            warnings.append(
+                f"the decoupling behind the shunt is not known: with {_PLAUSIBLE_DECOUPLING_F:g} F a window of "
+                f"{mean_s:.3g} s is shorter than 20 time constants, and part of the energy flows outside it; give "
+                "decoupling_f"
+            )
+    if np.count_nonzero(chain.sign) == 2 and any(np.dtype(c.codes.dtype).itemsize == 1 for c in chain.channels):
+        lsb = max(abs(c.scale) for c in chain.channels)
+        warnings.append(
+            f"two single-ended channels of eight bits: one code is {lsb:.3g} V, which rarely resolves a shunt's drop"
+        )
+
+
+def warn_of_refusals(warnings: list[str], series: Series, null: Series | None) -> None:
+    """Name what was refused, and where."""
+    for name, part in (("run", series), ("null window", null)):
+        if part is None:
+            continue
+        reasons: dict[str, list[int]] = {}
+        for refusal in part.refusals:
+            reasons.setdefault(refusal.reason, []).append(refusal.segment)
+        for reason, segments in reasons.items():
+            shown = ", ".join(str(s) for s in segments[:5]) + (", …" if len(segments) > 5 else "")
+            warnings.append(f"{len(segments)} {name}(s) refused: {reason} (segment {shown})")
