@@ -1,0 +1,158 @@
+"""Figures: what is drawn is computed here from closed forms; that something is drawn is read from the PNG."""
+
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from instruments.record import Channel, Identity, Record
+from labctl.model import Capture, Result, Run, Shunt, Supply, Wiring
+from labctl.report.figure import Waveform, waveform_figure, waveform_of
+
+SCALE, OFFSET, SHUNT_OHM = 0.25e-3, -4e-3, 2.0
+
+
+def channel(codes: np.ndarray, name: str = "CH1", unit: str = "V") -> Channel:
+    return Channel(name, codes, SCALE, OFFSET, unit)
+
+
+def record(*channels: Channel, dt_s: float | None = 1e-6) -> Record:
+    n_segments = channels[0].codes.shape[0]
+    return Record({c.name: c for c in channels}, dt_s, np.arange(n_segments) * 1.0, Identity("", "", "", ""))
+
+
+def run(segment: int, energy_j: float = 1e-6, duration_s: float = 50e-6) -> Run:
+    start_s = segment * 1.0 + 20e-6
+    powers = (5e-3, 5e-3, 4e-3, 6e-3, 1e-4)
+    return Run(
+        segment,
+        start_s,
+        start_s + duration_s,
+        duration_s,
+        50.0,
+        0,
+        10e-3,
+        9e-3,
+        11e-3,
+        *powers,
+        energy_j,
+        energy_j,
+        1e-6,
+    )
+
+
+def result(runs: tuple[Run, ...]) -> Result:
+    return Result(
+        **{"board": "b", "operation": "sha256", "bytes": 64, "implementation": "mbedtls", "n_runs": len(runs)},
+        **{"n_iterations": 1, "n_refused": 0, "n_clipped": 0, "duration_mean_s": 50e-6, "duration_std_s": 0.0},
+        **{"duration_se_s": 0.0, "duration_max_s": 50e-6, "duration_expanded_s": 1e-9, "current_mean_a": 10e-3},
+        **{"current_max_a": 11e-3, "power_mean_w": 5e-3, "power_supply_mean_w": 5e-3, "power_std_w": 0.0},
+        **{"power_ripple_w": 1e-4, "power_min_w": 4e-3, "power_max_w": 6e-3, "power_expanded_w": 1e-4},
+        **{"energy_mean_j": 1e-6, "energy_net_idle_j": None, "energy_std_j": 0.0, "energy_se_j": 0.0},
+        **{"energy_expanded_j": 1e-8, "coverage_factor": 2.0, "charge_mean_c": 1e-6, "cycles_mean": None, "runs": runs},
+    )
+
+
+def capture(*channels: Channel, dt_s: float | None = 1e-6, **wiring) -> Capture:
+    bench = {"bench": {"name": "emulated", "emulated": True}}
+    return Capture({"series": record(*channels, dt_s=dt_s)}, Wiring(**wiring), provenance=bench)
+
+
+def png_size(path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", data[16:24])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float32])
+def test_the_envelope_keeps_every_peak_and_the_mean(dtype):
+    codes = (np.arange(10_000) % 100).astype(dtype).reshape(1, -1)
+    waveform = Waveform((channel(codes),), 2.0, 1.0, "A", "current")
+    positions, low, mean, high = waveform.envelope(0, 0, 10_000, 50)
+    # 50 stretches of 200 samples, each holding two whole ramps of 0 to 99: min 0, mean 49.5, max 99.
+    assert np.array_equal(positions, np.arange(50) * 200 + 99.5)
+    assert np.array_equal(low, np.full(50, 1.0))
+    assert np.array_equal(mean, np.full(50, 2 * 49.5 + 1))
+    assert np.array_equal(high, np.full(50, 2 * 99.0 + 1))
+
+
+def test_the_envelope_of_a_few_samples_is_the_samples():
+    waveform = Waveform((channel(np.array([[3, 1, 4, 1, 5]], np.uint8)),), 1.0, 0.0, "A", "current")
+    positions, low, mean, high = waveform.envelope(0, 1, 4, 100)
+    assert positions.tolist() == [1.0, 2.0, 3.0]
+    assert low.tolist() == mean.tolist() == high.tolist() == [1.0, 4.0, 1.0]
+
+
+def test_a_long_record_is_reduced_in_blocks():
+    class Lazy:
+        shape = (1, 5_000_000)
+        largest = 0
+
+        def __getitem__(self, key):
+            _, part = key
+            Lazy.largest = max(Lazy.largest, part.stop - part.start)
+            return np.full(part.stop - part.start, 7, np.int16)
+
+    _, low, mean, high = Waveform((channel(Lazy()),), 1.0, 0.0, "A", "current").envelope(0, 0, 5_000_000, 1600)
+    assert (len(low), set(low), set(mean), set(high)) == (1600, {7.0}, {7.0}, {7.0})
+    assert Lazy.largest <= 1 << 20
+
+
+def test_codes_become_the_current_through_the_shunt_less_the_zero():
+    signal, zero = channel(np.full((1, 10), 96, np.uint8)), channel(np.full((1, 10), 16, np.uint8))
+    wired = capture(signal, shunt=Shunt(SHUNT_OHM), shunt_channel="CH1")
+    waveform = waveform_of(wired)
+    # 96 * 0.25 mV - 4 mV = 20 mV over 2 ohm.
+    assert waveform.unit == "A"
+    assert 96 * waveform.scale + waveform.offset == pytest.approx(10e-3)
+    zeroed = waveform_of(replace(wired, records={**wired.records, "zero": record(zero)}))
+    assert 96 * zeroed.scale + zeroed.offset == pytest.approx(10e-3)
+    zeroed = waveform_of(
+        replace(wired, records={**wired.records, "zero": record(channel(np.full((1, 4), 20, np.uint8)))})
+    )
+    # That zero reads 1 mV.
+    assert 96 * zeroed.scale + zeroed.offset == pytest.approx(9.5e-3)
+
+
+def test_two_channels_give_the_current_of_their_difference():
+    high, low = channel(np.full((1, 8), 200, np.uint8)), channel(np.full((1, 8), 100, np.uint8), "CH2")
+    waveform = waveform_of(
+        capture(high, low, shunt=Shunt(SHUNT_OHM), shunt_high_channel="CH1", shunt_low_channel="CH2")
+    )
+    _, _, mean, _ = waveform.envelope(0, 0, 8, 4)
+    assert mean == pytest.approx(np.full(4, 100 * SCALE / SHUNT_OHM))
+
+
+def test_a_channel_in_ampere_or_without_a_shunt_is_drawn_as_it_is():
+    ampere = waveform_of(capture(channel(np.zeros((1, 4), np.uint8), unit="A"), shunt_channel="CH1"))
+    assert (ampere.unit, ampere.scale, ampere.offset) == ("A", SCALE, OFFSET)
+    volt = waveform_of(capture(channel(np.zeros((1, 4), np.uint8)), supply=Supply(3.3)))
+    assert (volt.unit, volt.scale, volt.label) == ("V", SCALE, "CH1")
+
+
+@pytest.mark.parametrize("n_segments", [1, 20, 70])
+def test_a_picture_is_written(tmp_path, n_segments):
+    codes = np.zeros((n_segments, 100), np.uint8)
+    codes[:, 20:70] = 90
+    wired = capture(channel(codes), shunt=Shunt(SHUNT_OHM), shunt_channel="CH1")
+    runs = tuple(run(segment, 1e-6 + 1e-9 * segment) for segment in range(n_segments))
+    path = tmp_path / "a.png"
+    waveform_figure(wired, result(runs), path)
+    assert png_size(path) == (1056, 748)
+
+
+@pytest.mark.parametrize("runs", [(), (run(0),), (run(0), run(0))])
+def test_flat_signals_equal_runs_and_unknown_rates_still_give_a_picture(tmp_path, runs):
+    path = tmp_path / "a.png"
+    for dt_s in (1e-6, None):
+        flat = capture(channel(np.zeros((1, 100), np.uint8)), dt_s=dt_s)
+        waveform_figure(flat, result(runs), path)
+        assert png_size(path) == (1056, 748)
+
+
+def test_no_global_drawing_state_is_made():
+    code = "import sys, labctl.report.figure; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
