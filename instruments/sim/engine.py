@@ -13,9 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from instruments.sim.cycles import cost_table
 from instruments.sim.hook import BlockHook
@@ -23,6 +21,7 @@ from instruments.sim.image import read_image
 from instruments.sim.machine import EngineFault, Machine
 from instruments.sim.peripherals_stm32f1 import N_EMPTY_POLLS
 from instruments.sim.serial_line import SerialLine
+from instruments.sim.world import Sink
 
 _log = logging.getLogger(__name__)
 
@@ -32,24 +31,12 @@ _RESET_AT_WINDOW = 3
 _ANSWER_TIMEOUT_S = 2.0
 
 
-class Sink(Protocol):
-    """Takes the time line of one core. All calls come from the engine's thread, in order of cycles."""
-
-    def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
-        """Append stretches of constant current, uint64 and float32: entry k spans (previous end, end_cycle[k]]."""
-
-    def pin(self, cycle: int, level: int) -> None:
-        """Note an edge of the trigger pin; all current up to it has been handed over."""
-
-    def parked(self, cycle: int, current_a: float) -> None:
-        """Note that the line stays at this current until more is appended."""
-
-
 class Engine:
-    """Run one board's firmware in a thread of its own. Starts without power.
+    """Run one board's firmware in a thread of its own, and report to a sink. Starts without power.
 
-    `on_uart` takes what the firmware sends, from the engine's thread. `faults` are those of `set_faults`. Raises
-    ValueError for an ELF file that does not fit the board, or a board without a model.
+    All calls to `sink` and `on_uart` come from the engine's thread, those to `sink` in order of cycles. `on_uart`
+    takes what the firmware sends; `faults` are those of `set_faults`. Raises ValueError for an ELF file that does not
+    fit the board, or a board without a model.
     """
 
     def __init__(

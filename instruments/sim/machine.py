@@ -45,6 +45,8 @@ _VERBS = {
     UC_MEM_FETCH_UNMAPPED: "jump to",
     UC_MEM_FETCH_PROT: "jump to",
 }
+# A loop that polls a register is slow to emulate; stop now and then, so that its time line is handed over.
+_READS_PER_STOP = 16384
 # Where a run would end by itself: an address that no code is at.
 _NEVER = 0xFFFF_FFFE
 
@@ -88,6 +90,7 @@ class Machine:
         self._memory = board["memory"]
         self._clock_hz = board["clock_hz"]
         self._level = 0
+        self._n_reads = 0
         self._invalid: tuple[int, int, int] | None = None
         self._uc = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS)
         self._uc.ctl_set_cpu_model(_CPU_MODELS[board["core"]])
@@ -186,6 +189,9 @@ class Machine:
 
     def _read(self, _uc: Uc, offset: int, size_bytes: int, base: int) -> int:
         address = base + offset
+        self._n_reads += 1
+        if self._n_reads % _READS_PER_STOP == 0:
+            self._hook.request_stop()
         peripheral, register = self._find(address & ~3)
         word = self._plain.get(address & ~3, 0) if peripheral is None else peripheral.read(register)
         return word >> 8 * (address & 3) & (1 << 8 * size_bytes) - 1
