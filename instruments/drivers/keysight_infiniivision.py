@@ -43,7 +43,7 @@ from instruments.drivers.infiniivision_facts import (
 from instruments.errors import BadData, InstrumentError, InstrumentTimeout, Rejected, WrongIdentity
 from instruments.protocols import AcquisitionSettings, Capabilities, ChannelSettings, Progress, TriggerSettings
 from instruments.record import Channel, Identity, Record
-from instruments.transport.link import Deadline, Link
+from instruments.transport.link import QUERY_TIMEOUT_S, Deadline, Link
 from instruments.transport.scpi import Scpi
 
 MODEL = re.compile(r"(?:DSO|MSO)-?X ?3\d\d[24]T")
@@ -68,7 +68,7 @@ class KeysightInfiniiVision:
 
     DRIVER_API = 1
 
-    def __init__(self, link: Link, timeout_s: float = FIRST_REPLY_TIMEOUT_S) -> None:
+    def __init__(self, link: Link, timeout_s: float = QUERY_TIMEOUT_S) -> None:
         self._link = link
         self._scpi = Scpi(link, timeout_s)
         self._identity: Identity | None = None
@@ -80,13 +80,19 @@ class KeysightInfiniiVision:
         self._closed = False
 
     @classmethod
-    def open(cls, resource: str, timeout_s: float = FIRST_REPLY_TIMEOUT_S) -> Self:
-        """Open the link, check who answers and clear the status. Raises LinkLost, InstrumentTimeout, WrongIdentity."""
+    def open(
+        cls, resource: str, timeout_s: float = QUERY_TIMEOUT_S, first_reply_timeout_s: float = FIRST_REPLY_TIMEOUT_S
+    ) -> Self:
+        """Open the link, check who answers and clear the status.
+
+        `timeout_s` holds for each exchange, and for a block beside the time that its bytes need. Raises LinkLost,
+        InstrumentTimeout, WrongIdentity.
+        """
         from instruments.transport.visa import VisaLink
 
         scope = cls(VisaLink(resource, timeout_s), timeout_s)
         try:
-            scope.identify()
+            scope._identify(first_reply_timeout_s)
             scope._link.write("*CLS")
         except InstrumentError:
             scope._link.close()
@@ -95,14 +101,7 @@ class KeysightInfiniiVision:
 
     def identify(self) -> Identity:
         """Return who answers. Raises WrongIdentity for another vendor or family, naming what answered."""
-        identity = self._scpi.identity()
-        if not identity.vendor.upper().startswith(VENDORS) or not MODEL.fullmatch(identity.model.upper()):
-            raise WrongIdentity(
-                f"{self._link.resource} answers as {identity.vendor} {identity.model}; this driver is for Keysight "
-                "InfiniiVision 3000T X-Series (DSO-X 3012T to MSO-X 3104T): choose another driver or address"
-            )
-        self._identity = identity
-        return identity
+        return self._identify(self._scpi.timeout_s)
 
     def capabilities(self) -> Capabilities:
         """Return the limits to plan within; rate and memory are for one channel of each pair (1-2, 3-4), half with
@@ -194,10 +193,15 @@ class KeysightInfiniiVision:
             taken = self._count_segments(running)
         if taken == 0:
             errors = self._scpi.errors()
+            what, check = (
+                "saw no trigger",
+                "the trigger channel's cable and pin, its level and edge, and that the DUT runs",
+            )
+            if self._granted.trigger is None:
+                what, check = "did not finish", "that the span is shorter than the time-out"
             raise InstrumentTimeout(
-                f"{self._link.resource} saw no trigger within {timeout_s:g} s "
-                f"({'; '.join(errors) or 'no error queued'}): check the trigger channel's cable and pin, its level "
-                "and edge, and that the device under test runs"
+                f"{self._link.resource} {what} within {timeout_s:g} s ({'; '.join(errors) or 'no error queued'}): "
+                f"check {check}"
             )
         self._n_taken = taken
         return taken
@@ -253,6 +257,16 @@ class KeysightInfiniiVision:
         finally:
             self._closed = True
             self._link.close()
+
+    def _identify(self, timeout_s: float) -> Identity:
+        identity = self._scpi.identity(timeout_s)
+        if not identity.vendor.upper().startswith(VENDORS) or not MODEL.fullmatch(identity.model.upper()):
+            raise WrongIdentity(
+                f"{self._link.resource} answers as {identity.vendor} {identity.model}; this driver is for Keysight "
+                "InfiniiVision 3000T X-Series (DSO-X 3012T to MSO-X 3104T): choose another driver or address"
+            )
+        self._identity = identity
+        return identity
 
     def _set(self, header: str, value: str | int | float | bool) -> str:
         reply = self._scpi.set(header, value)

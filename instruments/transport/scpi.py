@@ -83,9 +83,9 @@ class Scpi:
             found.append(entry)
         raise BadData(f"{self.link.resource}: the error queue did not end within {ERROR_QUEUE_MAX}: {found[-1]}")
 
-    def identity(self) -> Identity:
+    def identity(self, timeout_s: float | None = None) -> Identity:
         """Return the four fields of ``*IDN?`` (IEEE 488.2-1992, section 10.14). Raises BadData."""
-        reply = self.query("*IDN?")
+        reply = self.query("*IDN?", timeout_s)
         fields = [field.strip() for field in reply.split(",")]
         if len(fields) != IDENTITY_FIELDS:
             raise BadData(f"{self.link.resource}: *IDN? answered {reply!r}; expected vendor,model,serial,firmware")
