@@ -60,7 +60,8 @@ class Recorder:
 
     def line(self) -> tuple[np.ndarray, np.ndarray]:
         """Give the whole time line: end cycles, mean currents."""
-        return np.concatenate(self.ends), np.concatenate(self.currents)
+        with self.changed:
+            return np.concatenate(self.ends), np.concatenate(self.currents)
 
     def charge(self, start: int, stop: int) -> float:
         """Integrate the current over cycles (start, stop], in ampere cycles."""
