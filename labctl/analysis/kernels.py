@@ -120,33 +120,46 @@ def histogram(v, counts):
 
 
 @numba.njit(cache=True, nogil=True)
+def _extremes(v):
+    k = 0
+    while k < v.size - 1 and v[k] != v[k]:
+        k += 1
+    low = v[k]
+    high = v[k]
+    for i in range(v.size):
+        x = v[i]
+        if x < low:
+            low = x
+        if x > high:
+            high = x
+    return low, high
+
+
+@numba.njit(cache=True, nogil=True)
 def _edges_codes(v, position, threshold, low, high, state, positions, rising):
     """Find the edges in codes v that start at `position`; return how many were written, and of middling codes.
 
-    state holds level (-1 unknown, 0, 1), the code before, and the last crossing of the threshold. A rise counts when
-    a code reaches `high`, a fall when one goes down to `low`; either lies where the line between two samples crosses
-    the threshold.
+    state holds level (-1 unknown, 0, 1), the code before, the last crossing of the threshold, and the least and
+    greatest code so far. A rise counts when a code reaches `high`, a fall when one goes down to `low`; either lies
+    where the line between two samples crosses the threshold.
     """
     n = 0
     n_middle = 0
     done = 0
     while done < v.size:
         piece = v[done : done + 1024]
-        if state[0] >= 0:
-            least = piece[0]
-            most = piece[0]
-            n_number = 0
-            for i in range(piece.size):
-                x = piece[i]
-                if x < least:
-                    least = x
-                if x > most:
-                    most = x
-                n_number += x == x  # noqa: PLR0124 - false for NaN only
-            if n_number == piece.size and (most < low if state[0] == 0 else least > high):
-                state[1] = piece[piece.size - 1]
-                done += piece.size
-                continue
+        least, most = _extremes(piece)
+        if least < state[3]:
+            state[3] = least
+        if most > state[4]:
+            state[4] = most
+        last = piece[piece.size - 1]
+        # A piece on one side holds no edge; a NaN at its end must not become the code before.
+        one_sided = (state[0] == 0 and most < low) or (state[0] == 1 and least > high)
+        if one_sided and last == last:  # noqa: PLR0124 - false for NaN only
+            state[1] = last
+            done += piece.size
+            continue
         for i in range(piece.size):
             x = float(piece[i])
             if x != x:  # noqa: PLR0124 - true for NaN only
@@ -194,22 +207,6 @@ def _edges_packed(packed, n_bits, positions, rising):
                     rising[n] = bit == 1
                 n += 1
     return n
-
-
-@numba.njit(cache=True, nogil=True)
-def _extremes(v):
-    k = 0
-    while k < v.size - 1 and v[k] != v[k]:
-        k += 1
-    low = v[k]
-    high = v[k]
-    for i in range(v.size):
-        x = v[i]
-        if x < low:
-            low = x
-        if x > high:
-            high = x
-    return low, high
 
 
 def read_blocks(
@@ -362,7 +359,7 @@ class Edges:
     """The edges of a digital line: `segment` and `position` (in samples, with a fraction) and `rising`, (edges,).
 
     `level` is the line's level at the start of each segment, shape (segments,); `low` and `high` are the extreme
-    values seen, in the channel's unit; `n_middle` counts samples between the hysteresis limits.
+    values seen; `n_middle` counts samples between the hysteresis limits.
     """
 
     segment: np.ndarray
@@ -389,18 +386,19 @@ def edges_from_codes(
 ) -> Edges:
     """Find edges in codes of shape (segments, samples); threshold and hysteresis (full width) are in codes.
 
-    A rise is a fall to whoever reads a channel with negative scale: the caller turns it round.
+    `low` and `high` of the answer are codes too, and a rise is one of codes: whoever reads a channel with negative
+    scale turns it round.
     """
     found: list[tuple[int, np.ndarray, np.ndarray]] = []
     level = np.zeros(codes.shape[0], bool)
-    state = np.zeros(3)
+    state = np.array([-1, 0, 0, math.inf, -math.inf])
     n_middle = 0
     size = min(max(block_samples, _PIECE), codes.shape[1])
     positions, rising = np.empty(size), np.empty(size, bool)
     low, high = threshold - hysteresis / 2, threshold + hysteresis / 2
     for segment, start, v in read_blocks(codes, None, block_samples):
         if start == 0:
-            state[:] = (-1, 0, 0)
+            state[:3] = (-1, 0, 0)
         unknown = state[0] < 0
         n, middle = _edges_codes(v, start, threshold, low, high, state, positions, rising)
         if unknown:
@@ -408,7 +406,7 @@ def edges_from_codes(
         n_middle += middle
         if n:
             found.append((segment, positions[:n].copy(), rising[:n].copy()))
-    return _gather(found, level, n_middle)
+    return _gather(found, level, n_middle, float(state[3]), float(state[4]))
 
 
 def edges_from_packed(packed: np.ndarray, n_samples: int) -> Edges:
@@ -430,8 +428,8 @@ def _gather(
     found: list[tuple[int, np.ndarray, np.ndarray]],
     level: np.ndarray,
     n_middle: int,
-    low: float = math.nan,
-    high: float = math.nan,
+    low: float,
+    high: float,
 ) -> Edges:
     if not found:
         return Edges(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), level, low, high, n_middle)

@@ -81,28 +81,37 @@ def find_edges(
     if stored is not None and stored.asked == (threshold, hysteresis):
         _check_swing(channel, stored.cut.low, stored.cut.high, swing)
         return stored.edges, stored.cut
-    least, most = kernels.code_extremes(codes, block_samples)
+    chosen = threshold is None and channel.kind != "digital"
+    if channel.kind == "digital":
+        threshold = channel.offset + channel.scale / 2 if threshold is None else threshold
+        hysteresis = 0.0 if hysteresis is None else hysteresis
+    if threshold is None or hysteresis is None:
+        low, high = _values(channel, *kernels.code_extremes(codes, block_samples))
+        threshold = (low + high) / 2 if threshold is None else threshold
+        hysteresis = _HYSTERESIS_RATIO * (high - low) if hysteresis is None else hysteresis
+    if not math.isfinite(threshold) or not 0 <= hysteresis < math.inf:
+        raise ConfigError(f"threshold {threshold} and hysteresis {hysteresis} must be numbers, hysteresis not negative")
+    edges = kernels.edges_from_codes(
+        codes, (threshold - channel.offset) / channel.scale, abs(hysteresis / channel.scale), block_samples
+    )
+    low, high = _values(channel, edges.low, edges.high)
+    _check_swing(channel, low, high, swing)
+    if len(edges.position) == 0:
+        raise _no_edge(channel, f"{_levels(channel, low, high)}; the threshold is {threshold:.4g} {channel.unit}")
+    n_total = codes.shape[0] * codes.shape[1]
+    if chosen and edges.n_middle > max(_MIDDLE_RATIO_MAX * n_total, 2 * len(edges.position)):
+        raise _no_edge(channel, f"{_levels(channel, low, high)} without two distinct levels")
+    turned = channel.scale < 0
+    edges = replace(edges, rising=edges.rising ^ turned, level=edges.level ^ turned, low=low, high=high)
+    return edges, Threshold(threshold, hysteresis, low, high)
+
+
+def _values(channel: Channel, least: float, most: float) -> tuple[float, float]:
+    """Turn the extreme codes into the channel's unit. Raises CaptureError where no code is a number."""
     if least > most:
         raise _no_edge(channel, "holds no sample that is a number")
     low, high = sorted((least * channel.scale + channel.offset, most * channel.scale + channel.offset))
-    levels = _levels(channel, low, high)
-    chosen = threshold is None
-    level = (low + high) / 2 if threshold is None else float(threshold)
-    width = _HYSTERESIS_RATIO * (high - low) if hysteresis is None else float(hysteresis)
-    if not math.isfinite(level) or not 0 <= width < math.inf:
-        raise ConfigError(f"threshold {level} and hysteresis {width} must be numbers, hysteresis not negative")
-    _check_swing(channel, low, high, swing)
-    if not low + width / 2 <= level <= high - width / 2:
-        raise _no_edge(channel, f"{levels}; the threshold is {level:.4g} {channel.unit}")
-    edges = kernels.edges_from_codes(
-        codes, (level - channel.offset) / channel.scale, abs(width / channel.scale), block_samples
-    )
-    n_total = codes.shape[0] * codes.shape[1]
-    if chosen and edges.n_middle > max(_MIDDLE_RATIO_MAX * n_total, 2 * len(edges.position)):
-        raise _no_edge(channel, f"{levels} without two distinct levels")
-    turned = channel.scale < 0
-    edges = replace(edges, rising=edges.rising ^ turned, level=edges.level ^ turned, low=low, high=high)
-    return edges, Threshold(level, width, low, high)
+    return low, high
 
 
 def _levels(channel: Channel, low: float, high: float) -> str:

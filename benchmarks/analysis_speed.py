@@ -1,0 +1,180 @@
+"""Compare labctl's one pass over codes with the script that a user would write in float64 numpy.
+
+    python benchmarks/analysis_speed.py [--samples 2e8] [--windows N] [--repeats 3] [--skip-naive] [--folder DIR]
+
+Writes one record of int16 codes with a trigger line as a capture, uncompressed and in the store's usual form, and
+lets both programs read from these files, each time in a process of its own, in turn. Printed are the least times (from
+the open file to the table, imports apart), their ratios, and the peak of memory above what the imports take. The
+tables must agree to 1e-6. With --skip-naive, for records that float64 would not hold in memory, ours runs alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SHUNT_OHM = 1.3
+SUPPLY_V = 3.3
+SCALE_V = 2e-6
+DT_S = 1e-8
+SAMPLES_PER_WINDOW = 100_000
+TOLERANCE_RATIO = 1e-6
+
+
+class Made:
+    """Codes computed when they are sliced: 60 % of each period a window, noise on top; nothing is held."""
+
+    def __init__(self, n_samples: int, n_windows: int, trigger: bool) -> None:
+        self.shape = (1, n_samples)
+        self.dtype = np.dtype(np.uint8 if trigger else np.int16)
+        self._trigger = trigger
+        self._period = n_samples // n_windows
+        self._noise = np.random.default_rng(1).normal(0, 3, 1 << 20).round().astype(np.int16)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> np.ndarray:
+        start, stop = key[1].start, key[1].stop
+        index = np.arange(start, stop, dtype=np.int64)
+        phase = index % self._period
+        high = (phase >= 0.3 * self._period) & (phase < 0.9 * self._period)
+        if self._trigger:
+            return high.astype(np.uint8)[None, :]
+        noise = np.roll(self._noise, -int(index[0] * 7919) % len(self._noise))
+        level = np.where(high, 1200 + phase // (self._period // 16), 700).astype(np.int16)
+        return (level + np.resize(noise, len(index)))[None, :]
+
+
+def write(path: Path, n_samples: int, n_windows: int, compress: bool) -> None:
+    """Write the record as a capture."""
+    from instruments.record import Channel, Identity, Record
+    from labctl.model import Capture, Shunt, Supply, Wiring
+    from labctl.store import write_capture
+
+    channels = {
+        "CH1": Channel("CH1", Made(n_samples, n_windows, False), SCALE_V, 0.0),
+        "D0": Channel("D0", Made(n_samples, n_windows, True), 1.0, 0.0, unit="", kind="digital"),
+    }
+    record = Record(channels, DT_S, np.zeros(1), Identity("made", "up", "0", "0"))
+    wiring = Wiring(Shunt(SHUNT_OHM), Supply(SUPPLY_V), shunt_channel="CH1", trigger_channel="D0")
+    write_capture(path, Capture({"series": record}, wiring), compress=compress)
+
+
+def table_by_hand(path: Path) -> np.ndarray:
+    """Do what a user's script does: everything to float64, np.diff for the edges, a loop with the trapezoid rule."""
+    import h5py
+    import hdf5plugin  # noqa: F401  (registers the filter)
+
+    with h5py.File(path) as file:
+        volts = file["records/series/CH1/codes"][0].astype(np.float64) * SCALE_V
+        gpio = file["records/series/D0/codes"][0].astype(np.float64)
+    current = volts / SHUNT_OHM
+    power = (SUPPLY_V - volts) * current
+    steps = np.diff(gpio)
+    starts = np.where(steps > 0.5)[0] + 1
+    stops = np.where(steps < -0.5)[0] + 1
+    rows = []
+    for start, stop in zip(starts, stops, strict=True):
+        i, p = current[start:stop], power[start:stop]
+        # The pin's edges lie half a sample outside the first and last sample.
+        energy = np.trapezoid(p, dx=DT_S) + (p[0] + p[-1]) / 2 * DT_S
+        rows.append(((stop - start) * DT_S, i.mean(), i.min(), i.max(), energy, p.std()))
+    return np.array(rows)
+
+
+def table_by_labctl(path: Path) -> np.ndarray:
+    """Measure the same windows from the same file with labctl."""
+    from labctl.analysis.power import measure_windows
+    from labctl.analysis.trigger import find_windows
+    from labctl.store import open_capture
+
+    with open_capture(path) as capture:
+        record = capture.records["series"]
+        windows, _ = find_windows(record, capture.wiring)
+        runs = measure_windows(record, capture.wiring, windows).runs
+    return np.array([
+        (r.duration_s, r.current_mean_a, r.current_min_a, r.current_max_a, r.energy_j, r.power_ripple_w) for r in runs
+    ])
+
+
+def peak_bytes() -> int:
+    """Give this process's peak of resident memory (Linux; a child's getrusage would start from its parent's)."""
+    line = next(x for x in Path("/proc/self/status").read_text(encoding="ascii").splitlines() if x.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def work(way: str, path: Path, out: Path) -> None:
+    """Run one way once, in this process, and print its time and memory."""
+    import labctl.analysis.power
+    import labctl.store  # noqa: F401  (imports are not what is measured)
+
+    imported = peak_bytes()
+    started = time.perf_counter()
+    table = {"numpy": table_by_hand, "labctl": table_by_labctl}[way](path)
+    elapsed_s = time.perf_counter() - started
+    np.save(out, table)
+    print(json.dumps({"elapsed_s": elapsed_s, "memory_bytes": peak_bytes() - imported}))
+
+
+def compare(n_samples: int, n_windows: int, repeats: int, folder: Path, naive: bool = True) -> dict[str, Any]:
+    """Run all ways in turn; give the least time and memory of each, and check that the tables agree."""
+    files = {"plain": folder / "plain.h5", "packed": folder / "packed.h5"}
+    for form, path in files.items():
+        write(path, n_samples, n_windows, compress=form == "packed")
+    ways = [("labctl", "plain"), ("labctl", "packed")]
+    if naive:
+        ways = [("numpy", "plain"), ("labctl", "plain"), ("numpy", "packed"), ("labctl", "packed")]
+    best: dict[str, Any] = {}
+    tables: dict[str, np.ndarray] = {}
+    # The first round warms the page cache and compiles the kernels.
+    for turn in range(repeats + 1):
+        for way, form in ways if turn else ways[-1:]:
+            out = folder / f"{way}-{form}.npy"
+            command = [sys.executable, __file__, "--work", way, str(files[form]), str(out)]
+            done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            if not turn:
+                continue
+            key = f"{way} {form}"
+            tables[key] = np.load(out)
+            best[key] = {k: min(v, best.get(key, done)[k]) for k, v in done.items()}
+    reference = tables["numpy plain" if naive else "labctl plain"]
+    for key, table in tables.items():
+        # A spread is the small difference of large numbers in float64, so the deviation gets more room.
+        np.testing.assert_allclose(table, reference, rtol=TOLERANCE_RATIO, err_msg=key)
+    best["n_windows"] = len(reference)
+    return best
+
+
+def main() -> None:
+    """Parse the command line, compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=float, default=2e8)
+    parser.add_argument("--windows", type=int, help="default: one every 100 000 samples")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--skip-naive", action="store_true")
+    parser.add_argument("--folder", type=Path, help="where the temporary files go")
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(options.work[0], Path(options.work[1]), Path(options.work[2]))
+        return
+    n_samples = int(options.samples)
+    n_windows = options.windows or max(1, n_samples // SAMPLES_PER_WINDOW)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        best = compare(n_samples, n_windows, options.repeats, Path(folder), not options.skip_naive)
+    print(f"{n_samples} samples, {best.pop('n_windows')} windows, tables agree to {TOLERANCE_RATIO:g}")
+    for key, value in best.items():
+        ratio = ""
+        if key.startswith("labctl") and "numpy plain" in best:
+            ratio = f"   {best['numpy plain']['elapsed_s'] / value['elapsed_s']:.1f} times numpy on the plain file"
+        print(f"{key:14s} {value['elapsed_s']:8.3f} s {value['memory_bytes'] / 1e6:9.0f} MB above imports{ratio}")
+
+
+if __name__ == "__main__":
+    main()
