@@ -14,7 +14,7 @@ import numpy as np
 
 from instruments.record import Channel, Identity, Record
 from labctl.errors import FileFault
-from labctl.formats.foreign import ForeignFile, float_channel
+from labctl.formats.foreign import ForeignFile, are_plausible, float_channel
 
 NAME = "chipwhisperer"
 _NPY_MAGIC = b"\x93NUMPY"
@@ -115,8 +115,8 @@ def _array(path: Path, settings: Mapping[str, str], warnings: list[str]) -> np.n
     elif n_traces and n_traces < len(array):
         warnings.append(f"{len(array) - int(n_traces)} row(s) beyond the project's {n_traces:.0f} traces left out")
         array = array[: int(n_traces)]
-    if array.dtype.kind == "f" and not all(np.isfinite(trace).all() for trace in array):
-        raise FileFault(f"{path}: some samples are no numbers; export the traces again")
+    if array.dtype.kind == "f" and not are_plausible(array):
+        raise FileFault(f"{path}: some samples are no numbers, or too large; export the traces again")
     return array
 
 

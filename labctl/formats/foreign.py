@@ -13,6 +13,7 @@ from instruments.record import Channel, Record
 
 READABLE = "Keysight .bin and .csv, Rigol .csv and ChipWhisperer .cwp or .npy"
 _BLOCK = 1 << 20
+_LARGEST = 1e30
 _CHANNEL_NUMBER = re.compile(r"(?:X\()?(?:CHAN(?:NEL)?|CH|C)?[\s_]*([1-9][0-9]?)\)?", re.IGNORECASE)
 _UNITS = {
     **dict.fromkeys(("v", "volt", "volts", "voltage"), "V"),
@@ -46,6 +47,12 @@ def channel_name(label: str, taken: object = ()) -> str:
 def unit_symbol(text: str) -> str:
     """Turn a file's spelling of a unit into its symbol; "" where it is not known."""
     return _UNITS.get(text.strip().strip("()[]").lower(), "")
+
+
+def are_plausible(values: np.ndarray) -> bool:
+    """Tell whether all values are numbers that an instrument could give; works along the last axis, row by row."""
+    rows = values.reshape(-1, values.shape[-1])
+    return all(bool((np.abs(row) <= _LARGEST).all()) for row in rows)  # False for nan as well
 
 
 def float_channel(name: str, values: np.ndarray, unit: str, label: str) -> Channel:

@@ -15,7 +15,7 @@ import numpy as np
 
 from instruments.record import Channel, Identity, Record
 from labctl.errors import FileFault
-from labctl.formats.foreign import ForeignFile, channel_name
+from labctl.formats.foreign import ForeignFile, are_plausible, channel_name
 
 NAME = "keysight-bin"
 _FILE_HEADER = struct.Struct("<2s2sii")
@@ -107,8 +107,10 @@ def _buffers(path: Path, data: np.ndarray) -> list[_Buffer]:
     if not buffers:
         raise FileFault(f"{path}: a Keysight .bin without a waveform in it; save it again with a channel on")
     analog = [buffer.samples for buffer in buffers if buffer.kind != _DIGITAL]
-    if not all(np.isfinite(samples).all() for samples in analog):
-        raise FileFault(f"{path}: some samples are no numbers, so the file is damaged; copy it from the scope again")
+    if not all(map(are_plausible, analog)):
+        raise FileFault(
+            f"{path}: some samples are no numbers, or too large, so the file is damaged; copy it from the scope again"
+        )
     return buffers
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -68,15 +69,15 @@ def _read_counted(sheet: Sheet) -> ForeignFile:
     names = without_empty_tail(sheet.header[0])
     has_index = names[0].lower() == "x"
     labels = names[1 if has_index else 0 : -2]
-    # The second row has a unit for every column, then start and increment; some firmware leaves the units out and
-    # begins the numbers there.
+    # The second row has a unit for every column, then start and increment. Some write the first sample where the
+    # units should stand.
     second = without_empty_tail(sheet.header[1] if len(sheet.header) > 1 else sheet.first_row())
     if not labels or len(second) != len(names):
         raise FileFault(
             f"{sheet.path}: its first line names {len(names)} columns, its second has {len(second)}; export it again"
         )
     if len(sheet.header) == 1:
-        sheet = _without_first_row(sheet)
+        sheet = _with_first_row_cut(sheet, len(names) - 2)
     numbers = read_numbers(sheet, len(labels) + has_index)
     warnings = list(numbers.warnings)
     dt_s, start_s = _float(second[-1]), _float(second[-2])
@@ -91,9 +92,13 @@ def _read_counted(sheet: Sheet) -> ForeignFile:
     return ForeignFile(sheet.path, NAME, Record(channels, dt_s, np.array([start_s]), _RIGOL), tuple(warnings))
 
 
-def _without_first_row(sheet: Sheet) -> Sheet:
-    block = sheet.block.partition(b"\n")[2]
-    return Sheet(sheet.path, sheet.separator, sheet.header, block, sheet.first_line + 1, sheet.terminated)
+def _with_first_row_cut(sheet: Sheet, n_fields: int) -> Sheet:
+    """Leave the first row of numbers its first fields only, as far as the second row's fields go."""
+    first, _, rest = sheet.block.partition(b"\n")
+    separator = sheet.separator.encode()
+    n_following = rest.partition(b"\n")[0].count(separator)
+    fields = first.split(separator)[:n_fields] + [b""] * (n_following + 1 - n_fields)
+    return replace(sheet, block=separator.join(fields) + b"\n" + rest)
 
 
 def _first_index(sheet: Sheet, indices: np.ndarray) -> float:
@@ -109,12 +114,15 @@ def _read_named(sheet: Sheet) -> ForeignFile:
     n_columns = len(without_empty_tail(sheet.first_row()))
     numbers = read_numbers(sheet, n_columns)
     column = numbers.values[:, 0]
-    titles = [row for row in map(without_empty_tail, sheet.header) if len(row) == n_columns and row not in settings]
-    units = next((row for row in titles if all(map(unit_symbol, row))), ("",) * n_columns)
+    titles = [row for row in map(without_empty_tail, sheet.header) if row and row not in settings]
+    units = next((row for row in titles if len(row) == n_columns and all(map(unit_symbol, row))), ("",) * n_columns)
     labels = next((row for row in reversed(titles) if any(map(_CHANNEL.match, row))), None)
     if labels is not None:
+        if len(labels) != n_columns:
+            raise _doubtful_commas(sheet)
         first = 0 if _CHANNEL.match(labels[0]) else 1
     else:
+        _refuse_doubtful_commas(sheet, settings, n_columns)
         rising = n_columns > 1 and len(column) > 1 and bool((np.diff(column) >= 0).all()) and column[-1] > column[0]
         first = 1 if rising else 0
         labels = tuple(f"CH{index + 1 - first}" for index in range(n_columns))
@@ -134,6 +142,22 @@ def _read_named(sheet: Sheet) -> ForeignFile:
     channels = column_channels(numbers.values[:, first:], labels[first:], units[first:])
     record = Record(channels, dt_s, np.array([start_s or 0.0]), _RIGOL)
     return ForeignFile(sheet.path, NAME, record, tuple(warnings))
+
+
+def _refuse_doubtful_commas(sheet: Sheet, settings: list[tuple[str, ...]], n_columns: int) -> None:
+    """Raise FileFault where no names tell how many columns there are and commas may be decimal signs."""
+    patterns = (_N_POINTS, _STEP, _RATE, _START)
+    split = any(len(row) > 2 and is_number(row[2]) and any(p.search(row[0]) for p in patterns) for row in settings)
+    pointless = n_columns > 1 and sheet.separator == "," and not any("." in field for field in sheet.first_row())
+    if split or pointless:
+        raise _doubtful_commas(sheet)
+
+
+def _doubtful_commas(sheet: Sheet) -> FileFault:
+    return FileFault(
+        f"{sheet.path}: line {sheet.first_line} does not fit the header's columns, its commas may be decimal signs; "
+        "export with a decimal point or with ';' between the columns"
+    )
 
 
 def _setting(settings: list[tuple[str, ...]], pattern: re.Pattern[str]) -> float | None:

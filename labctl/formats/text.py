@@ -11,8 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from labctl.errors import FileFault
+from labctl.formats.foreign import are_plausible
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_COMMA_IN_NUMBER = re.compile("(?<=[0-9]),(?=[0-9])")
+_LINE_ENDS = b"\r\n "
 _N_HEADER_LINES = 100
 _N_HEADER_BYTES = 65536
 _N_ROWS_COMPARED = 100
@@ -33,13 +36,13 @@ class Sheet:
     terminated: bool
 
     def first_row(self) -> tuple[str, ...]:
-        """Return the fields of the first row of numbers."""
-        return split_fields(self.block.partition(b"\n")[0].decode("latin-1"), self.separator)
+        """Return the fields of the first row of numbers, with decimal points."""
+        return split_row(self.block.partition(b"\n")[0].decode("latin-1"), self.separator)
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Values of shape (rows, columns), the half of the last printed place of column 0, and warnings."""
+    """Values of shape (rows, columns), half of the last printed place of column 0 where it is largest, warnings."""
 
     values: np.ndarray
     resolution: float
@@ -56,6 +59,12 @@ def split_fields(line: str, separator: str) -> tuple[str, ...]:
     return tuple(field.strip().strip('"').strip() for field in line.split(separator))
 
 
+def split_row(line: str, separator: str) -> tuple[str, ...]:
+    """Split as `split_fields`, and turn decimal commas into points where the separator is not a comma."""
+    fields = split_fields(line, separator)
+    return fields if separator == "," else tuple(_COMMA_IN_NUMBER.sub(".", field) for field in fields)
+
+
 def open_sheet(path: Path) -> Sheet | None:
     """Split a text file into header and numbers; None where it is no text or no line of numbers is found."""
     data = path.read_bytes()
@@ -70,8 +79,8 @@ def open_sheet(path: Path) -> Sheet | None:
     offset = 0
     header: list[tuple[str, ...]] = []
     for index, line in enumerate(text):
-        fields = split_fields(line, separator)
-        numeric = [is_number(field.replace(",", ".")) for field in fields if field]
+        fields = split_row(line, separator)
+        numeric = [is_number(field) for field in fields if field]
         if numeric and all(numeric):
             return Sheet(path, separator, tuple(header), data[offset:], index + 1, data.endswith(b"\n"))
         header.append(fields)
@@ -86,7 +95,7 @@ def read_numbers(sheet: Sheet, n_columns: int) -> Numbers:
     middle of a number, are left out and counted in a warning. Raises FileFault for anything else that is not a full
     row of finite numbers.
     """
-    block = sheet.block.replace(b'"', b"").rstrip()
+    block = sheet.block.replace(b'"', b"")
     if sheet.separator != ",":
         block = _with_points(sheet, block)
     separator = sheet.separator.encode()
@@ -107,11 +116,12 @@ def read_numbers(sheet: Sheet, n_columns: int) -> Numbers:
         values = np.loadtxt(stream, delimiter=sheet.separator, usecols=range(n_columns), comments=None, ndmin=2)
     except ValueError:
         _refuse_first_bad_row(sheet, block, len(first), n_columns)
-    if len(values) != n_rows or not np.isfinite(values).all():
+    if len(values) != n_rows or not are_plausible(values.T):
         _refuse_first_bad_row(sheet, block, len(first), n_columns)
     last = split_fields(block.rpartition(b"\n")[2].decode("latin-1"), sheet.separator)
     warnings = (f"{n_dropped} incomplete row(s) at the end left out",) if n_dropped else ()
-    return Numbers(values, max(_half_place(first[0]), _half_place(last[0])), warnings)
+    resolution = _half_place(max(first[0], last[0], key=lambda text: abs(float(text))))
+    return Numbers(values, resolution, warnings)
 
 
 def _with_points(sheet: Sheet, block: bytes) -> bytes:
@@ -128,7 +138,8 @@ def _with_points(sheet: Sheet, block: bytes) -> bytes:
 def _drop_cut_rows(block: bytes, sheet: Sheet, n_columns: int) -> tuple[bytes, int]:
     """Take rows off the end that lack values, or whose last number may have lost digits."""
     n_dropped = 0
-    terminated = sheet.terminated
+    # Blank lines go, tabs stay: at the end of a row they are empty columns.
+    block, terminated = block.rstrip(_LINE_ENDS), sheet.terminated
     while block:
         head, _, last = block.rpartition(b"\n")
         fields = split_fields(last.decode("latin-1"), sheet.separator)
@@ -137,7 +148,7 @@ def _drop_cut_rows(block: bytes, sheet: Sheet, n_columns: int) -> tuple[bytes, i
             break
         if not whole and terminated and any(field and not is_number(field) for field in fields):
             break  # a complete line with something else in it: refused where it is met
-        block, terminated = head.rstrip(), True
+        block, terminated = head.rstrip(_LINE_ENDS), True
         n_dropped += 1
     return block, n_dropped
 

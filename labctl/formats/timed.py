@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from instruments.record import Channel, Identity, Record
 from labctl.errors import FileFault
 from labctl.formats.foreign import ForeignFile, channel_name, even_step, float_channel, unit_symbol
 from labctl.formats.text import Sheet, read_numbers
+
+_LABEL_WITH_UNIT = re.compile(r"(.+?)\s*[(\[](\w+)[)\]]")  # "CH1(V)"
 
 
 def without_empty_tail(fields: tuple[str, ...]) -> tuple[str, ...]:
@@ -22,8 +26,10 @@ def column_channels(values: np.ndarray, labels: tuple[str, ...], units: tuple[st
     """Make one channel of each column of `values`, shape (rows, labels)."""
     channels: dict[str, Channel] = {}
     for index, label in enumerate(labels):
-        name = channel_name(label, channels)
-        unit = unit_symbol(units[index]) if index < len(units) else ""
+        match = _LABEL_WITH_UNIT.fullmatch(label)
+        plain, bracketed = match.groups() if match and unit_symbol(match[2]) else (label, "")
+        name = channel_name(plain, channels)
+        unit = (unit_symbol(units[index]) if index < len(units) else "") or unit_symbol(bracketed)
         channels[name] = float_channel(name, values[:, index].reshape(1, -1), unit, label)
     return channels
 
