@@ -154,7 +154,10 @@ class _Writer:
     def _create(self, name: str, shape: tuple[int, ...], dtype: np.dtype, blocks_of: bool) -> h5py.Dataset:
         packing: dict[str, Any] = {}
         if blocks_of and all(shape):
-            packing = {"chunks": chunk_shape(shape[0], shape[1]), **hdf5plugin.Bitshuffle(cname="lz4")}
+            # The checksum lies over the packed bytes and is checked before they are unpacked: a damaged chunk makes the
+            # unpacking of bitshuffle crash the process.
+            packing = {"chunks": chunk_shape(shape[0], shape[1]), "fletcher32": True}
+            packing |= hdf5plugin.Bitshuffle(cname="lz4")
         return self._file.create_dataset(name, shape, dtype, track_times=False, **packing)
 
     def _note(self, name: str, shape: tuple[int, ...], dtype: np.dtype, crc: int) -> None:
