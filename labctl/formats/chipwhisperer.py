@@ -123,7 +123,7 @@ def _array(path: Path, settings: Mapping[str, str], warnings: list[str]) -> np.n
 def _channel(arrays: list[np.ndarray]) -> Channel:
     kept = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
     if kept.dtype in (np.int8, np.uint8, np.int16):
-        return Channel("CH1", np.ascontiguousarray(kept), 1.0, 0.0, "", label="traces")
+        return Channel("CH1", np.array(kept), 1.0, 0.0, "", label="traces")
     return float_channel("CH1", kept, "", "traces")
 
 
