@@ -80,8 +80,9 @@ def waveform_figure(capture: Capture, result: Result, path: str | Path) -> None:
     figure.suptitle(_title(result, capture.provenance.get("bench", {})), fontsize=12)
     _draw_overview(overview, waveform, record, runs)
     _draw_detail(detail, waveform, record, runs)
-    _draw_strip(energy, [run.energy_j for run in runs], "J", "energy", (result.energy_mean_j, result.energy_expanded_j))
-    durations = [run.duration_s for run in runs]
+    energies = [run.energy_j / result.n_iterations for run in runs]
+    _draw_strip(energy, energies, "J", "energy", (result.energy_mean_j, result.energy_expanded_j))
+    durations = [run.duration_s / result.n_iterations for run in runs]
     _draw_strip(duration, durations, "s", "duration", (result.duration_mean_s, result.duration_expanded_s))
     canvas.print_png(str(path))
 
