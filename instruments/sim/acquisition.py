@@ -50,6 +50,7 @@ class Acquisition:
         self.codes = {c: np.empty((plan.n_segments, plan.n_points), np.uint8) for c in plan.front_ends}
         self.trigger_s: list[float] = []  # after the first trigger, as the instrument believes
         self.x_origin_s: list[float] = []  # first sample after its segment's trigger, as the instrument believes
+        self.started = threading.Event()
         self.armed = threading.Event()
         self.triggered = threading.Event()
         self.done = threading.Event()
@@ -67,6 +68,7 @@ class Acquisition:
 
     def start(self) -> None:
         """Start to fill and to wait for the trigger."""
+        self.started.set()
         self._thread.start()
 
     def force(self) -> None:
@@ -119,7 +121,7 @@ class Acquisition:
         scan_s = ready_s
         while not self._stop.is_set():
             news = world.news
-            viewer.keep_from_s = scan_s - pre_s
+            viewer.look(scan_s - pre_s)
             end_s, steady = world.reach(ready_s, POLL_S)
             if end_s < ready_s:
                 continue
@@ -141,19 +143,20 @@ class Acquisition:
         plan, world = self.plan, self._world
         step_s = self._clock.true_s(plan.dt_s)
         volts = {c: np.empty(plan.n_points) for c in plan.front_ends}
-        last_s = first_s + (plan.n_points - 1) * step_s
+        # One step past the last sample, so that rounding cannot leave it for ever out of reach.
+        last_s = first_s + plan.n_points * step_s
         n_done = 0
         while n_done < plan.n_points:
             if self._stop.is_set():
                 return False
-            viewer.keep_from_s = first_s + n_done * step_s
-            end_s, _ = world.reach(viewer.keep_from_s, POLL_S)
+            next_s = first_s + n_done * step_s
+            viewer.look(next_s)
+            world.reach(next_s + step_s, POLL_S)
             end_s, _ = world.reach(last_s, 0.0)
             n = min(plan.n_points, math.floor((end_s - first_s) / step_s) + 1)
             if n > n_done:
                 for channel, front_end in plan.front_ends.items():
-                    start_s = first_s + n_done * step_s
-                    volts[channel][n_done:n] = front_end.volts(world, start_s, step_s, n - n_done)
+                    volts[channel][n_done:n] = front_end.volts(world, next_s, step_s, n - n_done)
                 n_done = n
         for channel, front_end in plan.front_ends.items():
             self.codes[channel][segment] = front_end.digitize(volts[channel], self._noise[channel])
