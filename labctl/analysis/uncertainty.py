@@ -24,6 +24,7 @@ UNITS = ("s", "W", "J")
 # A rectangular share of the variance above this leaves no normal distribution for Welch-Satterthwaite to describe.
 _RECTANGULAR_SHARE = 0.5
 _STEP = 1e-4
+_LN2 = math.log(2)
 _TERMS = 1024
 _PERIOD = 20.0
 # Student's distribution with more degrees of freedom than this is taken as normal: its factor differs by 1 %.
@@ -144,7 +145,11 @@ def _characteristic(c: Contribution, t: np.ndarray) -> np.ndarray:
     if nu > _NORMAL_DEGREES:
         return np.exp(-t * t / 2)
     z = math.sqrt(nu) * t
-    return special.kv(nu / 2, z) * z ** (nu / 2) / (special.gamma(nu / 2) * 2 ** (nu / 2 - 1))
+    # In logarithms, since the Bessel function leaves the range of numbers at either end.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_phi = np.log(special.kve(nu / 2, z)) - z + nu / 2 * np.log(z) - special.gammaln(nu / 2) - (nu / 2 - 1) * _LN2
+    near_zero = -(z**2) / (2 * max(nu - 2, 1.0))  # the first term of its series, where the Bessel function overflows
+    return np.exp(np.where(np.isfinite(log_phi), log_phi, np.where(z < 1, near_zero, -np.inf)))
 
 
 def shared_inputs(
