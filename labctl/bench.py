@@ -191,6 +191,7 @@ def _open_all(
     from labctl.dut import Dut
 
     scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
+    scope.identify()
     stack.callback(scope.close)
     switch = None
     if file.dut.power != "manual":

@@ -34,6 +34,8 @@ NOISE_SIGMAS = 6
 MAX_RANGE_TRIES = 4
 POWER_SETTLE_TAUS = 20
 ANSWER_TIMEOUT_S = 30.0
+# How long the scope may take to finish after the last edge.
+SCOPE_SETTLE_S = 5.0
 # An emulated DUT may run slower than the board would.
 EMULATION_SLOWDOWN = 20
 
@@ -287,10 +289,10 @@ def _series(bench: Bench, operation: Operation, shunt: tuple[ChannelSettings, ..
     _discard_truth(bench)
     bench.scope.arm()
     bench.dut.release()
-    timeout_s = ANSWER_TIMEOUT_S + EMULATION_SLOWDOWN * ready.series_s
-    n_taken = bench.scope.wait(timeout_s)
+    # The DUT says when the series is over; whatever the scope has not seen by then, it will not see.
+    report = bench.dut.finish(ANSWER_TIMEOUT_S + EMULATION_SLOWDOWN * ready.series_s)
+    n_taken = bench.scope.wait(SCOPE_SETTLE_S + span_s)
     record = bench.scope.fetch()
-    report = bench.dut.finish(timeout_s)
     if n_taken < operation.n_runs:
         raise CaptureError(
             f"{operation.name}: the scope took {n_taken} of {operation.n_runs} runs; the trigger edge of the others "
