@@ -187,7 +187,7 @@ class _Reader:
     def capture(self) -> Capture:
         try:
             return schema.decode_capture(self._document, self, self.path)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
             raise FileFault(
                 f"{self.path} has metadata that this labctl does not know ({_first_line(error)}); "
                 "read it with the labctl that wrote it, or a newer one"

@@ -161,8 +161,8 @@ def encode_capture(capture: Capture) -> dict[str, Any]:
 def decode_capture(document: dict[str, Any], arrays: Any, path: str) -> Capture:
     """Build the capture from its description; `arrays` gives codes and segment starts by the name of a record.
 
-    `arrays.codes(record, channel)` and `arrays.segment_start_s(record)` are called once each. Raises MetadataError,
-    KeyError or TypeError for a document that is not of this schema.
+    `arrays.codes(record, channel)` and `arrays.segment_start_s(record)` are called once each. Raises ValueError,
+    LookupError, AttributeError or TypeError for a document that is not of this schema.
     """
     records = {}
     for name, fields in document["records"].items():
