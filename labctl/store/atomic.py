@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from labctl.errors import EnvironmentFault, FileFault
 
-_SUFFIX = ".tmp"
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 class Sink:
@@ -89,18 +90,15 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Sink]:
     """Give a sink for a temporary file beside `path`; at the end of the block it becomes `path`.
 
     The file is fsynced, linked or renamed into place, and the folder fsynced. When the block raises, or the process
-    dies at any write, `path` is as before; what a dead writer left (`.<name>.*.tmp`) goes with the next one.
+    dies at any write, `path` is as before; what a dead writer left in the folder goes with the next one.
     Raises FileFault where `path` exists and `overwrite` is false, EnvironmentFault where it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
     with _explained(path):
         if not overwrite and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, "exists", str(path))
-        _remove_leftovers(path)
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        _remove_leftovers(path.parent)
+        temporary, descriptor = _create_locked(path)
     try:
-        with _explained(path):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
         sink = Sink(descriptor, path)
         yield sink
         sink.check()
@@ -108,10 +106,23 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Sink]:
             os.fsync(descriptor)
             _put_in_place(temporary, path, overwrite)
             _sync_folder(path.parent)
-    finally:
+    except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise
+    finally:
         os.close(descriptor)
+
+
+def _create_locked(path: Path) -> tuple[Path, int]:
+    """Create a temporary file beside `path`; the lock tells other writers that this one is alive."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
+        os.close(descriptor)  # taken for a leftover in the instant before it was locked
 
 
 @contextmanager
@@ -121,7 +132,7 @@ def _explained(path: Path) -> Iterator[None]:
     except FileExistsError as error:
         raise FileFault(f"{path} exists already and is kept; choose another name, or remove it first") from error
     except OSError as error:
-        raise EnvironmentFault(f"cannot write {path}: {_reason(error)}; nothing was left under that name") from error
+        raise EnvironmentFault(f"cannot write {path}: {_reason(error)}") from error
 
 
 def _put_in_place(temporary: Path, path: Path, overwrite: bool) -> None:
@@ -149,18 +160,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove what dead writers of `path` left: a living one holds a lock on its file."""
-    prefix = f".{path.name}."
-    for name in os.listdir(path.parent):
-        if not (name.startswith(prefix) and name.endswith(_SUFFIX)):
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of writers that died: a living one holds a lock on its own."""
+    for name in os.listdir(folder):
+        if not _TEMPORARY.fullmatch(name):
             continue
-        leftover = path.with_name(name)
         with suppress(OSError):
-            descriptor = os.open(leftover, os.O_RDWR)
+            descriptor = os.open(folder / name, os.O_RDWR)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                leftover.unlink()
+                os.unlink(folder / name)
             finally:
                 os.close(descriptor)
 
