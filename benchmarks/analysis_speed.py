@@ -4,8 +4,9 @@
 
 Writes one record of int16 codes with a trigger line as a capture, uncompressed and in the store's usual form, and
 lets both programs read from these files, each time in a process of its own, in turn. Printed are the least times (from
-the open file to the table, imports apart), their ratios, and the peak of memory above what the imports take. The
-tables must agree to 1e-6. With --skip-naive, for records that float64 would not hold in memory, ours runs alone.
+the closed file to the table; imports, and compiled code loaded from numba's cache, apart), their ratios, and the peak
+of memory above what the imports take. The tables must agree to 1e-6. With --skip-naive, for records that float64 would
+not hold in memory, ours runs alone.
 """
 
 from __future__ import annotations
@@ -51,11 +52,10 @@ class Made:
         return (level + np.resize(noise, len(index)))[None, :]
 
 
-def write(path: Path, n_samples: int, n_windows: int, compress: bool) -> None:
-    """Write the record as a capture."""
+def record_of(n_samples: int, n_windows: int) -> Any:
+    """Make the record, with its wiring, as a capture."""
     from instruments.record import Channel, Identity, Record
     from labctl.model import Capture, Shunt, Supply, Wiring
-    from labctl.store import write_capture
 
     channels = {
         "CH1": Channel("CH1", Made(n_samples, n_windows, False), SCALE_V, 0.0),
@@ -63,7 +63,7 @@ def write(path: Path, n_samples: int, n_windows: int, compress: bool) -> None:
     }
     record = Record(channels, DT_S, np.zeros(1), Identity("made", "up", "0", "0"))
     wiring = Wiring(Shunt(SHUNT_OHM), Supply(SUPPLY_V), shunt_channel="CH1", trigger_channel="D0")
-    write_capture(path, Capture({"series": record}, wiring), compress=compress)
+    return Capture({"series": record}, wiring)
 
 
 def table_by_hand(path: Path) -> np.ndarray:
@@ -90,17 +90,33 @@ def table_by_hand(path: Path) -> np.ndarray:
 
 def table_by_labctl(path: Path) -> np.ndarray:
     """Measure the same windows from the same file with labctl."""
-    from labctl.analysis.power import measure_windows
-    from labctl.analysis.trigger import find_windows
     from labctl.store import open_capture
 
     with open_capture(path) as capture:
-        record = capture.records["series"]
-        windows, _ = find_windows(record, capture.wiring)
-        runs = measure_windows(record, capture.wiring, windows).runs
+        return measure(capture)
+
+
+def measure(capture: Any) -> np.ndarray:
+    """Measure a capture with labctl: one row a window."""
+    from labctl.analysis.power import measure_windows
+    from labctl.analysis.trigger import find_windows
+
+    record = capture.records["series"]
+    windows, _ = find_windows(record, capture.wiring)
+    runs = measure_windows(record, capture.wiring, windows).runs
     return np.array([
         (r.duration_s, r.current_mean_a, r.current_min_a, r.current_max_a, r.energy_j, r.power_ripple_w) for r in runs
     ])
+
+
+def warm_up() -> None:
+    """Import what either way needs, and have numba load the kernels, with a record of a few samples."""
+    import h5py  # noqa: F401
+    import hdf5plugin  # noqa: F401
+
+    import labctl.store  # noqa: F401
+
+    measure(record_of(10_000, 5))
 
 
 def peak_bytes() -> int:
@@ -111,9 +127,7 @@ def peak_bytes() -> int:
 
 def work(way: str, path: Path, out: Path) -> None:
     """Run one way once, in this process, and print its time and memory."""
-    import labctl.analysis.power
-    import labctl.store  # noqa: F401  (imports are not what is measured)
-
+    warm_up()
     imported = peak_bytes()
     started = time.perf_counter()
     table = {"numpy": table_by_hand, "labctl": table_by_labctl}[way](path)
@@ -124,15 +138,17 @@ def work(way: str, path: Path, out: Path) -> None:
 
 def compare(n_samples: int, n_windows: int, repeats: int, folder: Path, naive: bool = True) -> dict[str, Any]:
     """Run all ways in turn; give the least time and memory of each, and check that the tables agree."""
+    from labctl.store import write_capture
+
     files = {"plain": folder / "plain.h5", "packed": folder / "packed.h5"}
     for form, path in files.items():
-        write(path, n_samples, n_windows, compress=form == "packed")
+        write_capture(path, record_of(n_samples, n_windows), compress=form == "packed")
     ways = [("labctl", "plain"), ("labctl", "packed")]
     if naive:
         ways = [("numpy", "plain"), ("labctl", "plain"), ("numpy", "packed"), ("labctl", "packed")]
     best: dict[str, Any] = {}
     tables: dict[str, np.ndarray] = {}
-    # The first round warms the page cache and compiles the kernels.
+    # The first round compiles the kernels and is not counted.
     for turn in range(repeats + 1):
         for way, form in ways if turn else ways[-1:]:
             out = folder / f"{way}-{form}.npy"
@@ -145,7 +161,6 @@ def compare(n_samples: int, n_windows: int, repeats: int, folder: Path, naive: b
             best[key] = {k: min(v, best.get(key, done)[k]) for k, v in done.items()}
     reference = tables["numpy plain" if naive else "labctl plain"]
     for key, table in tables.items():
-        # A spread is the small difference of large numbers in float64, so the deviation gets more room.
         np.testing.assert_allclose(table, reference, rtol=TOLERANCE_RATIO, err_msg=key)
     best["n_windows"] = len(reference)
     return best

@@ -68,7 +68,7 @@ def analyze_record(
     check_complete(record, "given")
     windows, refusals = find_windows(record, wiring, expected=expected)
     edges_s = 0.0 if wiring.trigger_channel is None else uncertainty.edge_resolution(record.dt_s)
-    if not (wiring.shunt_channel or wiring.shunt_high_channel):
+    if wiring.shunt is None and not (wiring.shunt_channel or wiring.shunt_high_channel):
         found = [_timed(record, w, edges_s) for w in windows]
         return RecordResult(tuple(found), tuple(refusals), ())
     busy = [r.window for r in refusals if r.window is not None]

@@ -112,11 +112,10 @@ def _add_cross(v, w, position, k, total, part):
 
 
 @numba.njit(cache=True, nogil=True)
-def histogram(v, counts):
-    """Add 8-bit codes v to counts, int64 of shape (256,), indexed by code + 128 for int8 and by code for uint8."""
-    shift = 128 if v.dtype == np.int8 else 0
+def histogram(v, least, counts):
+    """Add codes v to counts, an int64 array indexed by code - least."""
     for i in range(v.size):
-        counts[v[i] + shift] += 1
+        counts[v[i] - least] += 1
 
 
 @numba.njit(cache=True, nogil=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from instruments.record import Record
-from labctl.analysis import kernels
+from labctl.analysis import kernels, statistics
 from labctl.analysis.chain import Chain, Deviation, Moments, resolve
 from labctl.analysis.trigger import MIN_SAMPLES, Refusal, check_complete, in_gap, nothing_left
-from labctl.errors import ConfigError
+from labctl.errors import CaptureError, ConfigError
 from labctl.model import Run, Window, Wiring
 
 # A quiet span keeps this many time constants away from the edges: exp(-5) is below 1 % of a step.
@@ -122,6 +122,42 @@ def measure_windows(
         chain,
         np.sqrt(np.maximum(variance, 0.0)),
     )
+
+
+def current_percentiles(
+    record: Record,
+    wiring: Wiring,
+    windows: Sequence[Window],
+    ratios: Sequence[float],
+    *,
+    zero: Record | None = None,
+) -> np.ndarray:
+    """Give percentiles of the current over the samples of each window, exact: shape (windows, ratios), in ampere.
+
+    Raises ConfigError unless a single channel of 8-bit codes carries the drop: only that has a histogram.
+    """
+    chain = resolve(record, wiring, zero)
+    dtype = np.dtype(chain.channels[0].codes.dtype)
+    if np.count_nonzero(chain.sign) != 1 or dtype.kind not in "iu" or dtype.itemsize != 1:
+        raise ConfigError(f"percentiles need one channel of 8-bit codes, and {chain.channels[0].name} holds {dtype}")
+    least = int(np.iinfo(dtype).min)
+    counts = np.zeros((len(windows), 256), np.int64)
+    spans = kernels.Spans(
+        np.array([w.segment for w in windows], np.int64),
+        np.array([int(np.ceil(w.start)) for w in windows], np.int64),
+        np.array([int(np.floor(w.stop)) + 1 for w in windows], np.int64),
+    )
+    kernels.sum_spans(
+        [chain.channels[0].codes], spans, visit=lambda k, pieces: kernels.histogram(pieces[0], least, counts[k])
+    )
+    a, a0, _, _ = chain.forms(np.zeros(len(chain.channels)), Deviation())
+    rising = a[0] > 0
+    # Where the current falls with the code, the order of samples turns round.
+    codes = np.array([
+        statistics.percentiles(row, ratios) + least if rising else
+        least + 255 - statistics.percentiles(row[::-1], ratios) for row in counts
+    ])
+    return (a[0] * codes + a0) * chain.current_per_unit
 
 
 def _quiet_spans(
@@ -325,6 +361,11 @@ def _runs(
         np.outer(voltage_v + 2 * chain.drop_sign(power) * x, a) + np.outer(x, b)
     ) * chain.current_per_unit
     ripple = np.sqrt(np.maximum(np.einsum("ni,nij,nj->n", slope, spread, slope), 0.0))
+    if chain.resistance_ohm is not None and chain.sensed == "source" and np.median(x) > np.median(voltage_v):
+        raise CaptureError(
+            f"a drop of {np.median(x):.3g} V across the shunt exceeds the supply of {np.median(voltage_v):.3g} V: "
+            "check the shunt's channel, the probe ratio and the supply"
+        )
     current = flow.charge_c / flow.duration_s
     power_dut = flow.energy_j / flow.duration_s
     power_supply = flow.energy_supply_j / flow.duration_s

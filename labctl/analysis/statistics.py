@@ -97,6 +97,7 @@ def _drift(residual: np.ndarray, squares: float) -> tuple[float, float]:
 
 
 def percentiles(histogram: np.ndarray, ratios: Sequence[float]) -> np.ndarray:
-    """Read codes off a histogram of codes: the least code at or below which each ratio of the samples lies."""
+    """Read indices off a histogram: the least one that has at least each ratio of all samples at or below it."""
     cumulative = np.cumsum(histogram)
-    return np.searchsorted(cumulative, np.asarray(ratios) * cumulative[-1], side="left")
+    ranks = np.maximum(np.ceil(np.asarray(ratios) * cumulative[-1]), 1)
+    return np.searchsorted(cumulative, ranks)

@@ -147,7 +147,8 @@ def _characteristic(c: Contribution, t: np.ndarray) -> np.ndarray:
     z = math.sqrt(nu) * t
     # In logarithms, since the Bessel function leaves the range of numbers at either end.
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_phi = np.log(special.kve(nu / 2, z)) - z + nu / 2 * np.log(z) - special.gammaln(nu / 2) - (nu / 2 - 1) * _LN2
+        scale = special.gammaln(nu / 2) + (nu / 2 - 1) * _LN2
+        log_phi = np.log(special.kve(nu / 2, z)) - z + nu / 2 * np.log(z) - scale
     near_zero = -(z**2) / (2 * max(nu - 2, 1.0))  # the first term of its series, where the Bessel function overflows
     return np.exp(np.where(np.isfinite(log_phi), log_phi, np.where(z < 1, near_zero, -np.inf)))
 
