@@ -27,10 +27,10 @@ check: $(READY) ## style, types and import rules
 	$(BIN)/lint-imports
 
 unit: setup ## every test but the long sweeps
-	$(BIN)/pytest -n 2 --dist worksteal -m "not sweep"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not sweep"
 
 sweep: setup ## the long forms (up to an hour)
-	$(BIN)/pytest -n 2 --dist worksteal -m sweep --timeout 3600
+	$(BIN)/pytest -n 2 --dist loadgroup -m sweep --timeout 3600
 	$(BIN)/python benchmarks/analysis_speed.py
 	$(BIN)/python benchmarks/block_transfer.py
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from instruments.protocols import PowerSwitch, Recorder
 from labctl import boards
 from labctl.benchfile import BenchFile, parse_bench
-from labctl.errors import ConfigError
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient
 from labctl.model import Shunt, Supply, Wiring
 from labctl.simulation import Simulation
 from labctl.units import quantity
@@ -175,7 +175,13 @@ def open_bench(
             file = overrides(file)
             board = boards.load(board_name or file.dut.board)
             wiring = wiring_of(file, board)
-        yield _open_all(stack, file, board, wiring, ask, simulation)
+        try:
+            yield _open_all(stack, file, board, wiring, ask, simulation)
+        except DeviceTransient as error:
+            fault = simulation.fault() if simulation is not None else ""
+            if fault:
+                raise DeviceStable(f"the emulated {board['name']} stopped: {fault}") from error
+            raise
 
 
 def _open_all(
@@ -187,11 +193,9 @@ def _open_all(
     simulation: Simulation | None,
 ) -> Bench:
     from instruments.registry import open_driver
-
     from labctl.dut import Dut
 
     scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
-    scope.identify()
     stack.callback(scope.close)
     switch = None
     if file.dut.power != "manual":

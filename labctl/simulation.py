@@ -159,6 +159,10 @@ class Simulation:
             answer += chunk
         return json.loads(answer)
 
+    def fault(self) -> str:
+        """Return what stopped the emulated core, empty where nothing did."""
+        return self.ask(cmd="status")["fault"]
+
     def windows(self) -> list[dict[str, float]]:
         """Return the world's own account of each trigger window since the last call."""
         return self.ask(cmd="windows")["windows"]

@@ -63,11 +63,14 @@ def command(files: tuple[Path, ...], rate_hz: float | None, power: str, as_json:
     if captures and foreign:
         raise ConfigError(f"{captures[0]} is a capture of labctl, {foreign[0]} is not: analyse one kind at a time")
     if captures:
-        from labctl.cli.output import print_results
+        from labctl.cli.output import Report
 
         if wiring != Given(*[None] * len(given)):
             raise ConfigError("a capture holds its own wiring: the options for files of other tools do not apply to it")
-        print_results(captures, power=power, as_json=as_json)
+        report = Report(power=power)
+        for path in captures:
+            report.add(path)
+        report.print(as_json=as_json)
     else:
         _analyze_files(foreign, wiring, rate_hz, power, as_json)
     return 0

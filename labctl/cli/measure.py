@@ -47,7 +47,7 @@ def command(
     Without a bench file the emulated bench is used: nothing it prints was measured on silicon.
     """
     from labctl.bench import find_bench_file, open_bench
-    from labctl.cli.output import Output, print_results
+    from labctl.cli.output import Output, Report
     from labctl.measure import Plan, measure
     from labctl.model import Operation
 
@@ -61,20 +61,25 @@ def command(
         out=folder,
         zero=zero,
     )
-    captures = []
-    with (
-        Output(quiet=as_json) as output,
-        open_bench(
-            file,
-            board_name=board,
-            overrides=lambda f: f.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v),
-            ask=output.ask,
-            seed=seed,
-        ) as bench,
-    ):
-        for path in measure(bench, plan, output.progress):
-            captures.append(path)
-    print_results(captures, power=power, as_json=as_json, figures=True)
+    report = Report(power=power, figures=True)
+    try:
+        with (
+            Output(quiet=as_json) as output,
+            open_bench(
+                file,
+                board_name=board,
+                overrides=lambda f: f.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v),
+                ask=output.ask,
+                seed=seed,
+            ) as bench,
+        ):
+            for path in measure(bench, plan, output.progress):
+                report.add(path)
+    except BaseException:
+        if report.paths:
+            click.echo(f"{len(report.paths)} capture(s) are complete in {folder}: labctl analyze {folder}", err=True)
+        raise
+    report.print(as_json=as_json)
     return 0
 
 

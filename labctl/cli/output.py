@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from labctl.errors import ConfigError
+from labctl.errors import CaptureError, ConfigError
 from labctl.model import SCHEMA_RESULTS
+
+if TYPE_CHECKING:
+    from labctl.model import Result
 
 
 class Output:
@@ -58,39 +61,55 @@ class Output:
         self._bar.start()
 
 
-def print_results(paths: Sequence[Path], *, power: str, as_json: bool, figures: bool = False) -> None:
-    """Analyse stored captures and print their results, so that measuring and analysing print the same.
+class Report:
+    """Results of stored captures, so that measuring and analysing print the same from the same files.
 
-    With `figures` a PNG is written beside each capture. Raises LabctlError where a capture cannot give a number.
+    `power` is "dut" or "supply"; with `figures` a PNG is written beside each capture.
     """
-    from labctl.analysis.result import analyze
-    from labctl.report.table import render, to_json_rows
-    from labctl.store import open_capture, read_truth
 
-    results, benches = [], []
-    for path in paths:
+    def __init__(self, *, power: str, figures: bool = False) -> None:
+        self.power = power
+        self.figures = figures
+        self.paths: list[Path] = []
+        self._results: list[Result] = []
+        self._truths: list[Mapping[str, float] | None] = []
+        self._bench: Mapping[str, Any] = {}
+
+    def add(self, path: Path) -> None:
+        """Analyse one capture. Raises LabctlError, naming the file, where it cannot give a number."""
+        from labctl.analysis.result import analyze
+        from labctl.store import open_capture, read_truth
+
         with open_capture(path) as capture:
-            result = analyze(capture, power)
-            benches.append(dict(capture.provenance["bench"]))
-            if figures:
+            try:
+                result = analyze(capture, self.power)
+            except CaptureError as error:
+                raise CaptureError(f"{path}: {error}") from error
+            self._bench = self._bench or capture.provenance["bench"]
+            if self.figures:
                 from labctl.report.figure import waveform_figure
 
                 waveform_figure(capture, result, path.with_suffix(".png"))
-        results.append(result)
-    truths = [read_truth(path) for path in paths]
-    if as_json:
-        rows = to_json_rows(results, [[str(path)] for path in paths], [_headline(truth, power) for truth in truths])
-        click.echo(json.dumps({"schema": SCHEMA_RESULTS, "bench": benches[0], "results": rows}, allow_nan=False))
-        return
-    from rich.console import Console
+        self.paths.append(path)
+        self._results.append(result)
+        self._truths.append(_headline(read_truth(path), self.power))
 
-    bench = benches[0]
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
-    console.print(
-        render(results, bench["name"], bench["emulated"], power, [_headline(truth, power) for truth in truths])
-    )
-    folders = sorted({str(path.parent) for path in paths})
-    console.print(f"Captures{' and figures' if figures else ''} in {', '.join(folders)}", soft_wrap=True)
+    def print(self, *, as_json: bool) -> None:
+        """Print everything added, as a page or as the one object of the JSON contract."""
+        from labctl.report.table import render, to_json_rows
+
+        if as_json:
+            rows = to_json_rows(self._results, [[str(path)] for path in self.paths], self._truths)
+            document = {"schema": SCHEMA_RESULTS, "bench": dict(self._bench), "results": rows}
+            click.echo(json.dumps(document, allow_nan=False))
+            return
+        from rich.console import Console
+
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+        page = render(self._results, self._bench["name"], self._bench["emulated"], self.power, self._truths)
+        console.print(page)
+        folders = ", ".join(sorted({str(path.parent) for path in self.paths}))
+        console.print(f"Captures{' and figures' if self.figures else ''} in {folders}", soft_wrap=True)
 
 
 def _headline(truth: Mapping[str, float] | None, power: str) -> Mapping[str, float] | None:

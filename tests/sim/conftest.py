@@ -32,6 +32,7 @@ def run_labctl(*arguments: str, cwd: Path, status: int = 0, timeout_s: float = 1
         text=True,
         timeout=timeout_s,
         stdin=subprocess.DEVNULL,
+        check=False,
     )
     assert done.returncode == status, done.stderr
     return done
