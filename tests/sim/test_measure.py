@@ -12,9 +12,13 @@ import pytest
 
 from labctl.store import open_capture, read_truth
 
-KEYS = set(
-    ["board", "operation", "bytes", "implementation", "n_runs", "n_iterations", "n_refused", "n_clipped", "duration_mean_s", "duration_std_s", "duration_se_s", "duration_max_s", "duration_expanded_s", "current_mean_a", "current_max_a", "power_mean_w", "power_supply_mean_w", "power_std_w", "power_ripple_w", "power_min_w", "power_max_w", "power_expanded_w", "energy_mean_j", "energy_net_idle_j", "energy_std_j", "energy_se_j", "energy_expanded_j", "coverage_factor", "charge_mean_c", "cycles_mean", "captures", "truth_duration_s", "truth_power_w", "truth_energy_j"]
-)
+CONTRACT = """
+board operation bytes implementation n_runs n_iterations n_refused n_clipped duration_mean_s duration_std_s
+duration_se_s duration_max_s duration_expanded_s current_mean_a current_max_a power_mean_w power_supply_mean_w
+power_std_w power_ripple_w power_min_w power_max_w power_expanded_w energy_mean_j energy_net_idle_j energy_std_j
+energy_se_j energy_expanded_j coverage_factor charge_mean_c cycles_mean captures truth_duration_s truth_power_w
+truth_energy_j"""
+KEYS = set(CONTRACT.split())
 # One worker takes the whole file, so that the shared measurement is made once.
 pytestmark = pytest.mark.xdist_group("measured")
 
