@@ -16,8 +16,9 @@ from labctl.errors import CaptureError, ConfigError
 from labctl.model import Window, Wiring
 
 MIN_SAMPLES = 20
-# With the threshold in the middle of the swing, a line that switches spends next to no time near it; noise does.
-_MIDDLE_RATIO_MAX = 0.05
+# Of normal noise, a band of a tenth of its range about the middle holds a fifth of the samples or more; a line that
+# switches at most one sample in twenty is there for a moment.
+_MIDDLE_RATIO_MAX = 0.15
 _HYSTERESIS_RATIO = 0.1
 # A line that moves by less than this part of the pin's swing has not switched.
 _SWING_RATIO_MIN = 0.4
@@ -99,7 +100,7 @@ def find_edges(
     if len(edges.position) == 0:
         raise _no_edge(channel, f"{_levels(channel, low, high)}; the threshold is {threshold:.4g} {channel.unit}")
     n_total = codes.shape[0] * codes.shape[1]
-    if chosen and edges.n_middle > max(_MIDDLE_RATIO_MAX * n_total, 2 * len(edges.position)):
+    if chosen and edges.n_middle > _MIDDLE_RATIO_MAX * n_total:
         raise _no_edge(channel, f"{_levels(channel, low, high)} without two distinct levels")
     turned = channel.scale < 0
     edges = replace(edges, rising=edges.rising ^ turned, level=edges.level ^ turned, low=low, high=high)
