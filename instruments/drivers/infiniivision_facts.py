@@ -6,7 +6,7 @@ The short names in brackets are explained in `keysight_infiniivision`.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import hypot, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,14 @@ LEVEL_MAX_RATIO = 0.75  # of full scale, from mid-screen [PG] p. 1014
 DIVISIONS = 8
 GAIN_RATIO = 0.02  # [DS]
 OFFSET_DIVISIONS, OFFSET_FIXED_V, OFFSET_SETTING_RATIO = 0.1, 2e-3, 0.01  # [DS]
-NOISE_FIXED_V, NOISE_RANGE_RATIO = 0.3e-3, 0.003  # assumption, no source at hand
+# rms: a fixed part and a part of a division. The 3000T's own was not found: limits of a comparable oscilloscope,
+# Tektronix MSO3000 and DPO3000 user manual p. 166, 300 MHz model, at full bandwidth and with the 20 MHz limit.
+NOISE_FULL_V, NOISE_FULL_RATIO = 140e-6, 0.06
+NOISE_LIMITED_V, NOISE_LIMITED_RATIO = 30e-6, 0.05
 TIMEBASE_RATIO = 10e-6  # [SG]
 ACCURACY_SOURCE = (
     "assumption, to be checked against Keysight 3000T X-Series data sheet 5992-0140EN: gain ±2 % of full scale as a "
-    "slope, offset ±(0.1 div + 2 mV + 1 % of the offset setting); noise: assumption"
+    "slope, offset ±(0.1 div + 2 mV + 1 % of the offset setting); noise: that of a Tektronix MSO3000 (manual p. 166)"
 )
 
 PREAMBLE_FIELDS = 10
@@ -123,6 +126,14 @@ def parse_preamble(reply: str, where: str) -> Preamble:
     )
 
 
+def noise_rms_v(settings: ChannelSettings) -> float:
+    """Return the noise at the probe tip, rms."""
+    fixed_v, ratio = NOISE_FULL_V, NOISE_FULL_RATIO
+    if settings.bandwidth_limit:
+        fixed_v, ratio = NOISE_LIMITED_V, NOISE_LIMITED_RATIO
+    return fixed_v * settings.probe_ratio + ratio * settings.range_v / DIVISIONS
+
+
 def make_channel(settings: ChannelSettings, codes: np.ndarray[Any, Any], preamble: Preamble) -> Channel:
     """Join codes of shape (segments, samples) with what the preamble, the settings and the data sheet say of them."""
     probe, range_v = settings.probe_ratio, settings.range_v
@@ -141,7 +152,7 @@ def make_channel(settings: ChannelSettings, codes: np.ndarray[Any, Any], preambl
         accuracy=Accuracy(
             gain_ratio=GAIN_RATIO,
             offset_limit=offset_limit_v,
-            noise_rms=hypot(NOISE_FIXED_V * probe, NOISE_RANGE_RATIO * range_v),
+            noise_rms=noise_rms_v(settings),
             source=ACCURACY_SOURCE,
         ),
     )
