@@ -166,6 +166,8 @@ class _Reader:
 
     def _metadata(self) -> dict[str, Any]:
         found = self._file.attrs.get("schema")
+        if isinstance(found, bytes):
+            found = found.decode("utf-8", "replace")
         if not isinstance(found, str):
             held = ", ".join(sorted(self._file)[:5]) or "nothing"
             raise FileFault(f"{self.path} is HDF5 but no labctl capture (it holds {held}); give a capture file")

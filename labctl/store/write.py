@@ -45,7 +45,8 @@ def write_capture(path: Path | str, capture: Capture, *, overwrite: bool = False
         text = schema.to_text({"capture": document, "triggers": triggers, "datasets": writer.datasets})
         writer.add_text(schema.METADATA, text)
         file[schema.METADATA].attrs["crc32"] = np.uint32(zlib.crc32(text))
-        file.attrs["schema"] = SCHEMA_CAPTURE
+        # Of fixed length: text of variable length lies in a heap without checksum, where damage makes HDF5 hang.
+        file.attrs["schema"] = np.array(SCHEMA_CAPTURE.encode(), h5py.string_dtype("utf-8", len(SCHEMA_CAPTURE)))
     return path
 
 

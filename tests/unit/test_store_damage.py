@@ -202,6 +202,11 @@ def test_a_damaged_chunk_is_refused_when_it_is_read(tmp_path, sound):
     assert "records/series/CH1/codes cannot be read" in verify_capture(path)[0]
 
 
+def test_no_structure_lies_in_a_heap_without_checksum(sound):
+    # HDF5 reads a damaged global heap ("GCOL") for ever.
+    assert b"GCOL" not in sound
+
+
 def test_every_length_of_a_cut_file_is_refused(tmp_path, sound):
     lengths = {*range(0, 200), *range(200, len(sound), 61), *range(len(sound) - 20, len(sound))}
     for length in sorted(lengths):
