@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,12 @@ def _read_config() -> Mapping[str, Any]:
 
 def run(bench: Any) -> int:
     """Print where the bench answers and wait for its end."""
-    told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: bench.stopped.set())
     parent = os.getppid()
     print(json.dumps(bench.addresses()), flush=True)
-    while not told.is_set() and not bench.stopped.wait(PARENT_POLL_S):
-        if os.getppid() != parent:
-            break
+    while not bench.stopped.wait(PARENT_POLL_S) and os.getppid() == parent:
+        pass
     bench.close()
     return 1 if bench.boot_error else 0
 

@@ -142,7 +142,8 @@ class Acquisition:
         """Sample one segment as the line grows; return False where the acquisition is stopped before its end."""
         plan, world = self.plan, self._world
         step_s = self._clock.true_s(plan.dt_s)
-        volts = {c: np.empty(plan.n_points) for c in plan.front_ends}
+        shunt = {c: f for c, f in plan.front_ends.items() if f.signal == "shunt"}
+        volts = {c: np.empty(plan.n_points) for c in shunt}
         # One step past the last sample, so that rounding cannot leave it for ever out of reach.
         last_s = first_s + plan.n_points * step_s
         n_done = 0
@@ -155,9 +156,11 @@ class Acquisition:
             end_s, _ = world.reach(last_s, 0.0)
             n = min(plan.n_points, math.floor((end_s - first_s) / step_s) + 1)
             if n > n_done:
-                for channel, front_end in plan.front_ends.items():
+                for channel, front_end in shunt.items():
                     volts[channel][n_done:n] = front_end.volts(world, next_s, step_s, n - n_done)
                 n_done = n
         for channel, front_end in plan.front_ends.items():
-            self.codes[channel][segment] = front_end.digitize(volts[channel], self._noise[channel])
+            if channel not in volts:  # needs no piece of the current's line, only edges, which are kept
+                volts[channel] = front_end.volts(world, first_s, step_s, plan.n_points)
+            self.codes[channel][segment] = front_end.digitize(volts.pop(channel), self._noise[channel])
         return True

@@ -89,6 +89,31 @@ class Settings:
     all_segments: bool = False
 
 
+class _Latch:
+    """A bit of an event register: set by an acquisition, once; stays, over further acquisitions too, until read."""
+
+    def __init__(self) -> None:
+        self._event: threading.Event | None = None
+        self._kept = False
+
+    def follow(self, event: threading.Event) -> None:
+        """Wait for the event of another acquisition."""
+        self._kept = self.is_set()
+        self._event = event
+
+    def is_set(self) -> bool:
+        """Tell the bit."""
+        return self._kept or (self._event is not None and self._event.is_set())
+
+    def read(self) -> bool:
+        """Tell the bit and clear it."""
+        value = self.is_set()
+        self._kept = False
+        if self._event is not None and self._event.is_set():
+            self._event = None
+        return value
+
+
 class InfiniiVision(Instrument):
     """The oscilloscope: settings, acquisition, read-out. `world` is asked for only when something is acquired."""
 
@@ -103,12 +128,12 @@ class InfiniiVision(Instrument):
         self._settings = Settings()
         self._acquisition: Acquisition | None = None
         self._n_acquisitions = 0
-        self._armed_read: Acquisition | None = None
-        self._triggered_read: Acquisition | None = None
-        self._oper_event = 0
+        self._armed = _Latch()
+        self._triggered = _Latch()
+        self._ran = _Latch()
+        self._waited = _Latch()
         self._oper_enable = 0
         self._run = threading.Event()
-        self.client_gone: Callable[[], bool] = lambda: False
         self._register_common()
         self._register_vertical()
         self._register_horizontal()
@@ -140,8 +165,8 @@ class InfiniiVision(Instrument):
         self.on(":DIGitize", self._digitize)
         self.do(":TRIGger:FORCe", self._force)
         self.do("*TRG", self._force)
-        self.on(":AER?", self._read_armed)
-        self.on(":TER?", self._read_triggered)
+        self.on(":AER?", lambda: f"{self._armed.read():+d}")
+        self.on(":TER?", lambda: f"{self._triggered.read():+d}")
         self.on(":OPERegister:CONDition?", lambda: f"{self._condition():+d}")
         self.on(":OPERegister[:EVENt]?", self._read_oper_event)
         self.on(":OPEE", lambda p: setattr(self, "_oper_enable", integer(p, 0, 65535)))
@@ -224,9 +249,11 @@ class InfiniiVision(Instrument):
         return self._settings.channels[_index(n)]
 
     def _change(self, n: int, **values: Any) -> None:
-        """Change one channel; the trigger level stays within reach."""
+        """Change one channel; its offset and the trigger level stay within reach."""
         channels = list(self._settings.channels)
-        channels[_index(n)] = replace(self._channel(n), **values)
+        channel = replace(self._channel(n), **values)
+        limit_v = _offset_limit_v(channel)
+        channels[n - 1] = replace(channel, offset_v=min(max(channel.offset_v, -limit_v), limit_v))
         self._set(channels=tuple(channels))
         low_v, high_v = self._level_limits()
         self._set(level_v=min(max(self._settings.level_v, low_v), high_v))
@@ -248,9 +275,7 @@ class InfiniiVision(Instrument):
         self._change(n, range_v=granted_v)
 
     def _offset(self, n: int, offset_v: float) -> None:
-        channel = self._channel(n)
-        low = channel.range_v / channel.probe_ratio <= OFFSET_STEP_RANGE_V * (1 + 1e-9)
-        limit_v = (OFFSET_LIMIT_LOW_V if low else OFFSET_LIMIT_HIGH_V) * channel.probe_ratio
+        limit_v = _offset_limit_v(self._channel(n))
         self._change(n, offset_v=_between(offset_v, -limit_v, limit_v))
 
     def _probe(self, n: int, probe_ratio: float) -> None:
@@ -286,12 +311,12 @@ class InfiniiVision(Instrument):
     def clear_status(self) -> None:
         """Clear error queue and event registers."""
         super().clear_status()
-        self._oper_event = 0
-        self._armed_read = self._triggered_read = self._acquisition
+        for latch in (self._armed, self._triggered, self._ran, self._waited):
+            latch.read()
 
     def status_byte(self) -> int:
         """Return the status byte: event summary and operation register summary (3000T guide p. 1243 ff.)."""
-        return super().status_byte() | (128 if self._oper_event & self._oper_enable else 0)
+        return super().status_byte() | (128 if self._oper_event() & self._oper_enable else 0)
 
     # --- acquisition --------------------------------------------------------------------------------------------
 
@@ -333,7 +358,10 @@ class InfiniiVision(Instrument):
         self._n_acquisitions += 1
         self._acquisition = acquisition
         self._set(index=1)
-        self._oper_event |= RUN_BIT
+        self._armed.follow(acquisition.armed)
+        self._waited.follow(acquisition.armed)
+        self._triggered.follow(acquisition.triggered)
+        self._ran.follow(acquisition.started)
         acquisition.start()
         return acquisition
 
@@ -371,7 +399,7 @@ class InfiniiVision(Instrument):
         self._start(False)
         assert self._acquisition is not None
         while not self._acquisition.done.wait(0.05):
-            if self.client_gone():
+            if self._is_gone():
                 self._acquisition.stop()
         self.complete()
 
@@ -381,27 +409,14 @@ class InfiniiVision(Instrument):
         waiting = running and a is not None and a.armed.is_set()
         return (RUN_BIT if running else 0) | (WAIT_TRIGGER_BIT if waiting else 0)
 
+    def _oper_event(self) -> int:
+        return (RUN_BIT if self._ran.is_set() else 0) | (WAIT_TRIGGER_BIT if self._waited.is_set() else 0)
+
     def _read_oper_event(self) -> str:
-        a = self._acquisition
-        event, self._oper_event = self._oper_event, 0
-        if a is not None and a.armed.is_set() and event & RUN_BIT:
-            event |= WAIT_TRIGGER_BIT
+        event = self._oper_event()
+        self._ran.read()
+        self._waited.read()
         return f"{event:+d}"
-
-    def _read_armed(self) -> str:
-        """Answer :AER?, whose register is cleared by reading."""
-        a = self._acquisition
-        if a is None or a is self._armed_read or not a.armed.is_set():
-            return "+0"
-        self._armed_read = a
-        return "+1"
-
-    def _read_triggered(self) -> str:
-        a = self._acquisition
-        if a is None or a is self._triggered_read or not a.triggered.is_set():
-            return "+0"
-        self._triggered_read = a
-        return "+1"
 
     # --- read-out -----------------------------------------------------------------------------------------------
 
@@ -473,14 +488,18 @@ def _index(n: int) -> int:
     return n - 1
 
 
+def _offset_limit_v(channel: ChannelSetup) -> float:
+    is_fine = channel.range_v / channel.probe_ratio <= OFFSET_STEP_RANGE_V * (1 + 1e-9)
+    return (OFFSET_LIMIT_LOW_V if is_fine else OFFSET_LIMIT_HIGH_V) * channel.probe_ratio
+
+
 def _channel_name(parameters: list[str]) -> int:
     return int(choice(parameters, *(f"CHANnel{n}" for n in range(1, N_CHANNELS + 1)))[-1])
 
 
 def _between(value: float, low: float, high: float) -> float:
     """Return the value where it lies within the limits, to a few parts in 1e9; refuse it elsewhere."""
-    slack = 1e-9 * max(abs(low), abs(high))
-    if not low - slack <= value <= high + slack:
+    if not low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
         raise ScpiError(-222)
     return value
 

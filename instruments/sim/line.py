@@ -66,7 +66,8 @@ def sample_pieces(
         stop = end_s[piece]
         if k < n and first_s + k * dt_s <= stop:
             value = x[piece]
-            difference = (y - value) * math.exp(-(first_s + k * dt_s - t) / tau_s) if tau_s > 0.0 else 0.0
+            elapsed = max(0.0, first_s + k * dt_s - t)
+            difference = (y - value) * math.exp(-elapsed / tau_s) if tau_s > 0.0 else 0.0
             while k < n and first_s + k * dt_s <= stop:
                 out[k] = value + difference
                 difference *= step

@@ -121,6 +121,7 @@ class Instrument:
         self._commands: list[_Command] = []
         self._found: dict[str, tuple[_Command, tuple[int, ...]]] = {}
         self._lock = threading.RLock()
+        self._is_gone: Callable[[], bool] = lambda: False
         self.do("*CLS", self.clear_status)
         self.on("*ESR?", self._read_esr)
         self.on("*ESE", lambda p: setattr(self, "ese", integer(p, 0, 255)))
@@ -158,9 +159,13 @@ class Instrument:
         """Return the status byte without the bits that only a family has (IEEE 488.2, 11.2)."""
         return 32 if self.errors.esr & self.ese else 0
 
-    def execute(self, message: str) -> list[Reply]:
-        """Execute one program message; return the pieces of its answer, empty where nothing is to be said."""
+    def execute(self, message: str, is_gone: Callable[[], bool] = lambda: False) -> list[Reply]:
+        """Execute one program message; return the pieces of its answer, empty where nothing is to be said.
+
+        `is_gone` tells a command that takes its time whether the client still waits.
+        """
         with self._lock:
+            self._is_gone = is_gone
             answers: list[Reply] = []
             path = ""
             for unit in _split(message, ";"):

@@ -116,9 +116,7 @@ class ScpiServer(Server):
             if message is None:
                 self._instrument.errors.push(-363)
                 continue
-            if hasattr(self._instrument, "client_gone"):
-                self._instrument.client_gone = lambda: is_gone(connection)
-            self._send(connection, self._instrument.execute(message))
+            self._send(connection, self._instrument.execute(message, lambda: is_gone(connection)))
 
     def _send(self, connection: socket.socket, answer: Sequence[Reply]) -> None:
         small = bytearray()

@@ -25,11 +25,15 @@ import numpy as np
 
 # The line keeps at least this much while nobody is armed, so that a late question can still be answered.
 HISTORY_S = 1e-3
-# Pieces kept at most before the DUT is made to wait for an armed instrument, and how long it waits at most.
-PIECES_MAX = 16_000_000
+# Pieces that an armed instrument may be behind before the DUT is made to wait for it, and how long at most.
+BEHIND_MAX = 4_000_000
 DUT_WAIT_S = 30.0
+# Edges of the trigger pin kept at least.
+EDGES_KEPT = 100_000
 # Rise time of the trigger pin, 10 % to 90 %: assumed, of the order of a GPIO at its fastest setting into a probe.
 PIN_RISE_S = 5e-9
+# After so many tau an exponential is at its end, to the last bit of a double.
+SETTLED_TAUS = 50.0
 # 10 % to 90 % of one exponential pole lasts ln(9) tau.
 RISE_PER_TAU = math.log(9.0)
 
@@ -113,6 +117,12 @@ class Viewer:
     def __init__(self, world: World, keep_from_s: float) -> None:
         self._world = world
         self.keep_from_s = keep_from_s
+        self.n_behind = 0
+
+    def look(self, keep_from_s: float) -> None:
+        """Tell that everything up to now was seen and nothing before `keep_from_s` is needed any more."""
+        self.keep_from_s = keep_from_s
+        self.n_behind = 0
 
     def close(self) -> None:
         """Let go of the line. May be called twice."""
@@ -152,8 +162,10 @@ class World:
             return
         with self._lock:
             self._lock.wait_for(
-                lambda: self._closed or not self._viewers or self._n_pieces < PIECES_MAX, timeout=DUT_WAIT_S
+                lambda: self._closed or all(v.n_behind < BEHIND_MAX for v in self._viewers), timeout=DUT_WAIT_S
             )
+            for viewer in self._viewers:
+                viewer.n_behind += len(end_cycle)
             self._follow_cycles(int(end_cycle[0]))
             elapsed = (np.asarray(end_cycle, dtype=np.int64) - self._cycle) / self.circuit.true_clock_hz
             self._append(self._cycle_s + elapsed, np.asarray(mean_current_a, dtype=np.float32))
@@ -166,6 +178,8 @@ class World:
         """Take an edge of the trigger pin; see Sink. A falling edge closes a window and settles its truth."""
         with self._lock:
             t = self._cycle_s + (cycle - self._cycle) / self.circuit.true_clock_hz
+            if self._steady_a is not None:  # the line may have been continued since
+                t = self._end_s
             if level == (self._edge_level[-1] if self._edge_level else self._level_before):
                 return
             self._edge_s.append(t)
@@ -232,6 +246,7 @@ class World:
                 lambda: self._closed or self._end_s >= wanted_s or self._steady_a is not None, timeout=timeout_s
             )
             self._continue_to(wanted_s)
+            self._lock.notify_all()  # a DUT that waits may go on: whoever asks has looked
             return self._end_s, self._steady_a is not None
 
     @property
@@ -321,7 +336,7 @@ class World:
         from instruments.sim import line
 
         return line.first_crossing(
-            *self._pin_pieces(after_s, self.end_s + 50.0 * tau_s, tau_s), tau_s, after_s, level_v, rising
+            *self._pin_pieces(after_s, self.end_s + SETTLED_TAUS * tau_s, tau_s), tau_s, after_s, level_v, rising
         )
 
     def windows(self) -> list[dict[str, float]]:
@@ -359,10 +374,9 @@ class World:
             self._n_pieces -= len(self._chunks[n].end_s)
             n += 1
         del self._chunks[:n]
-        n_edges = bisect_left(self._edge_s, keep_from_s - 1.0)
-        if n_edges > 1000:
-            self._level_before = self._edge_level[n_edges - 1]
-            del self._edge_s[:n_edges], self._edge_level[:n_edges]
+        if len(self._edge_s) > 2 * EDGES_KEPT:
+            self._level_before = self._edge_level[EDGES_KEPT - 1]
+            del self._edge_s[:EDGES_KEPT], self._edge_level[:EDGES_KEPT]
 
     def _overlapping(self, from_s: float, to_s: float) -> list[_Chunk]:
         first = bisect_left(self._chunks, from_s, key=lambda c: c.end_s[-1])
@@ -385,19 +399,18 @@ class World:
     def _pin_pieces(
         self, from_s: float, to_s: float, tau_s: float
     ) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the pin as pieces that cover [from_s, to_s], settled 50 tau before."""
+        """Return the pin as pieces that cover [from_s, to_s], settled `SETTLED_TAUS` before."""
         from instruments.sim import line
 
+        start_s = from_s - SETTLED_TAUS * tau_s
         with self._lock:
-            edge_s, level = list(self._edge_s), list(self._edge_level)
-            before = self._level_before
-        if self.trigger_fault is not None:
-            edge_s, level, before = _wired_wrong(self.trigger_fault, edge_s, level, before)
-        start_s = from_s - 50.0 * tau_s
-        first, last = bisect_left(edge_s, start_s), bisect_left(edge_s, to_s)
-        before = level[first - 1] if first else before
-        end_s = np.array([*edge_s[first:last], to_s])
-        x = self.circuit.pin_level_v * np.array([before, *level[first:last]], dtype=np.float32)
+            edge_s, level, before = self._edge_s, self._edge_level, self._level_before
+            if self.trigger_fault is not None:
+                edge_s, level, before = _wired_wrong(self.trigger_fault, edge_s, level, before)
+            first, last = bisect_left(edge_s, start_s), bisect_left(edge_s, to_s)
+            before = level[first - 1] if first else before
+            end_s = np.array([*edge_s[first:last], to_s])
+            x = self.circuit.pin_level_v * np.array([before, *level[first:last]], dtype=np.float32)
         y_end = np.empty(len(end_s))
         line.append_pieces(start_s, float(x[0]), end_s, x, tau_s, y_end, np.zeros(2))
         return start_s, float(x[0]), end_s, x, y_end
