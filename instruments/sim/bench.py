@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from instruments.sim.circuit import Circuit
 from instruments.sim.control import Control
 from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.server import HOST, ScpiServer, SerialServer, Server
 from instruments.sim.switch import Switch
-from instruments.sim.world import Circuit, World
+from instruments.sim.world import World
 
 BOOT_TIMEOUT_S = 60.0
 TRIGGER_FAULTS = ("disconnected", "inverted", "stuck-high", "extra-edge")

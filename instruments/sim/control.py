@@ -26,7 +26,10 @@ class Control:
     def serve(self, connection: socket.socket) -> None:
         """Answer one client until it leaves."""
         for text in lines(connection):
-            connection.sendall(json.dumps(self._answer(text or "")).encode() + b"\n")
+            answer = self._answer(text or "")
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+            if answer.get("quit"):
+                self._bench.stopped.set()
 
     def _answer(self, text: str) -> dict[str, Any]:
         try:
@@ -66,8 +69,7 @@ class Control:
         return self._bench.status()
 
     def _do_quit(self, _request: dict[str, Any]) -> dict[str, Any]:
-        self._bench.stopped.set()
-        return {"quit": True}
+        return {"quit": True}  # and the bench stops once this is sent
 
 
 def _channel_draws(setup: ChannelSetup, front_end: FrontEnd) -> dict[str, float]:

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU, World, draw
+from instruments.sim.circuit import draw
+from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU, World
 
 GAIN_LIMIT_RATIO = 0.02
 OFFSET_LIMIT_DIVISION = 0.1

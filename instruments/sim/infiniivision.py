@@ -4,29 +4,36 @@ From: Keysight InfiniiVision 3000T X-Series Oscilloscopes Programmer's Guide (ro
 p. 1094 ff., status reporting p. 1243 ff.); Agilent InfiniiVision 3000 X-Series Programmer's Guide where the pages are
 the same (:AER p. 192, :OPERegister:CONDition p. 171: run is bit 3, wait for trigger bit 5; :WAVeform:PREamble p. 940:
 x reference 0, y reference half the steps); 4000 X-Series Programmer's Guide p. 1400 (settings after *RST).
-Memory: 3000T User's Guide p. 221 (rate = points / time, by throwing samples away), 3000 X-Series User's Guide p. 270
-(the memory is shared by the channels of a pair, 1-2 and 3-4, and divided by the number of segments).
-
-Assumed, because no page was found: the sample interval is a whole multiple of the shortest; V/div and time/div keep
-three significant digits; a value out of range is refused with -222 and the setting stays; a trigger level may lie
-within 6 divisions of mid-screen; with :WAVeform:SEGMented:ALL one block holds all segments while the preamble counts
+Assumed, because no page was found: with :WAVeform:SEGMented:ALL one block holds all segments while the preamble counts
 the points of one; NORMal points come from a record of at most 62 500.
 Not modelled, and refused with -241: AC coupling, 50 ohm, acquisition types other than NORMal.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from instruments.sim.acquisition import Acquisition, Plan
-from instruments.sim.frontend import MID_CODE, ChannelSetup, FrontEnd, SampleClock
+from instruments.sim.frontend import MID_CODE, N_DIVISIONS, ChannelSetup, FrontEnd, SampleClock
+from instruments.sim.scope_settings import (
+    MEASUREMENT_POINTS,
+    N_CHANNELS,
+    N_TIME_DIVISIONS,
+    SEGMENTS_MAX,
+    SEGMENTS_MIN,
+    Settings,
+    between,
+    channel_index,
+    channel_name,
+    points,
+    span,
+)
 from instruments.sim.scpi import (
     Instrument,
     Reply,
@@ -41,52 +48,12 @@ from instruments.sim.scpi import (
 from instruments.sim.world import World
 
 IDENTITY = "KEYSIGHT TECHNOLOGIES,DSO-X 3024T,EMULATED{seed},07.30.2019051434"
-N_CHANNELS = 4
-RATE_MAX_HZ = 5e9
-MEMORY_POINTS = 4_000_000
-MEASUREMENT_POINTS = 62_500
-SEGMENTS_MIN, SEGMENTS_MAX = 2, 1000
-RANGE_MIN_V, RANGE_MAX_V = 8e-3, 40.0  # at the input: 1 mV/div to 5 V/div
-OFFSET_STEP_RANGE_V = 1.6  # up to 200 mV/div
-OFFSET_LIMIT_LOW_V, OFFSET_LIMIT_HIGH_V = 2.0, 50.0
-SPAN_MIN_S, SPAN_MAX_S = 20e-9, 500.0
-LEVEL_LIMIT_RATIO = 6.0 / 8.0
-N_TIME_DIVISIONS = 10
-SIGNIFICANT_DIGITS = 3
 RUN_BIT, WAIT_TRIGGER_BIT = 8, 32
 # Pause between acquisitions in run mode, so that a steady line is not taken as fast as the host can compute.
 RUN_PAUSE_S = 20e-3
 
 # Fields of the preamble that can be asked for one by one, from its fourth on.
 PREAMBLE_FIELDS = ("COUNt", "XINCrement", "XORigin", "XREFerence", "YINCrement", "YORigin", "YREFerence")
-REFERENCE_RATIO = {"LEFT": 0.1, "CENT": 0.5, "RIGH": 0.9}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything that *RST resets. Voltages at the probe tip."""
-
-    channels: tuple[ChannelSetup, ...] = tuple(ChannelSetup(n, 40.0, 0.0, 1.0, False) for n in range(1, 5))
-    display: tuple[bool, ...] = (True, False, False, False)
-    units: tuple[str, ...] = ("VOLT",) * N_CHANNELS
-    span_s: float = 1e-3
-    position_s: float = 0.0
-    reference: str = "CENT"
-    sweep: str = "AUTO"
-    source: int = 1
-    slope: str = "POS"
-    level_v: float = 0.0
-    holdoff_s: float = 40e-9
-    segmented: bool = False
-    n_segments: int = 25
-    index: int = 1
-    wave_source: int = 1
-    wave_format: str = "BYTE"
-    unsigned: bool = True
-    byte_order: str = "MSBF"
-    points: int | None = 1000  # None: MAXimum
-    points_mode: str = "NORM"
-    all_segments: bool = False
 
 
 class _Latch:
@@ -155,6 +122,17 @@ class InfiniiVision(Instrument):
         self.on(header, lambda p: self._set(**{name: read(p)}))
         self.on(header + "?", lambda: show(getattr(self._settings, name)))
 
+    def _channel(
+        self, name: str, change: Callable[[Settings, int, list[str]], Settings], show: Callable[[Settings, int], str]
+    ) -> None:
+        """Register command and query of a channel's setting."""
+
+        def handler(n: int, parameters: list[str]) -> None:
+            self._settings = change(self._settings, n, parameters)
+
+        self.on(f":CHANnel<n>:{name}", handler)
+        self.on(f":CHANnel<n>:{name}?", lambda n: show(self._settings, n))
+
     def _register_common(self) -> None:
         self.on("*IDN?", lambda: IDENTITY.format(seed=self._seed))
         self.on("*OPT?", lambda: "SGM")
@@ -173,41 +151,53 @@ class InfiniiVision(Instrument):
         self.on(":OPEE?", lambda: f"{self._oper_enable:+d}")
 
     def _register_vertical(self) -> None:
-        self.on(":CHANnel<n>:DISPlay", lambda n, p: self._display(n, boolean(p)))
-        self.on(":CHANnel<n>:DISPlay?", lambda n: str(int(self._settings.display[_index(n)])))
+        on_off = ("0", "1")
+        self._channel(
+            "DISPlay", lambda s, n, p: s.with_display(n, boolean(p)), lambda s, n: on_off[s.display[channel_index(n)]]
+        )
+        self._channel(
+            "BWLimit",
+            lambda s, n, p: s.with_channel(n, bandwidth_limit=boolean(p)),
+            lambda s, n: on_off[s.channel(n).bandwidth_limit],
+        )
+        self._channel(
+            "UNITs",
+            lambda s, n, p: s.with_units(n, choice(p, "VOLT", "AMPere")),
+            lambda s, n: s.units[channel_index(n)],
+        )
+        self._channel(
+            "RANGe", lambda s, n, p: s.with_range(n, number(p, "V")), lambda s, n: nr3(s.channel(n).range_v)
+        )
+        self._channel(
+            "SCALe",
+            lambda s, n, p: s.with_range(n, number(p, "V") * N_DIVISIONS),
+            lambda s, n: nr3(s.channel(n).range_v / N_DIVISIONS),
+        )
+        self._channel(
+            "OFFSet", lambda s, n, p: s.with_offset(n, number(p, "V")), lambda s, n: nr3(s.channel(n).offset_v)
+        )
+        self._channel("PROBe", lambda s, n, p: s.with_probe(n, number(p)), lambda s, n: nr3(s.channel(n).probe_ratio))
         self.on(":CHANnel<n>:COUPling", lambda n, p: self._only(n, choice(p, "DC", "AC"), "DC"))
         self.on(":CHANnel<n>:COUPling?", lambda n: self._fixed(n, "DC"))
         self.on(":CHANnel<n>:IMPedance", lambda n, p: self._only(n, choice(p, "ONEMeg", "FIFTy"), "ONEM"))
         self.on(":CHANnel<n>:IMPedance?", lambda n: self._fixed(n, "ONEM"))
-        self.on(":CHANnel<n>:UNITs", lambda n, p: self._units(n, choice(p, "VOLT", "AMPere")))
-        self.on(":CHANnel<n>:UNITs?", lambda n: self._settings.units[_index(n)])
-        self.on(":CHANnel<n>:RANGe", lambda n, p: self._range(n, number(p, "V")))
-        self.on(":CHANnel<n>:RANGe?", lambda n: nr3(self._channel(n).range_v))
-        self.on(":CHANnel<n>:SCALe", lambda n, p: self._range(n, number(p, "V") * 8))
-        self.on(":CHANnel<n>:SCALe?", lambda n: nr3(self._channel(n).range_v / 8))
-        self.on(":CHANnel<n>:OFFSet", lambda n, p: self._offset(n, number(p, "V")))
-        self.on(":CHANnel<n>:OFFSet?", lambda n: nr3(self._channel(n).offset_v))
-        self.on(":CHANnel<n>:PROBe", lambda n, p: self._probe(n, number(p)))
-        self.on(":CHANnel<n>:PROBe?", lambda n: nr3(self._channel(n).probe_ratio))
-        self.on(":CHANnel<n>:BWLimit", lambda n, p: self._change(n, bandwidth_limit=boolean(p)))
-        self.on(":CHANnel<n>:BWLimit?", lambda n: str(int(self._channel(n).bandwidth_limit)))
         self.on(":TRIGger:MODE", lambda p: self._only(1, choice(p, "EDGE"), "EDGE"))
         self.on(":TRIGger:MODE?", lambda: "EDGE")
         self._setting(":TRIGger:SWEep", "sweep", lambda p: choice(p, "AUTO", "NORMal"))
-        self._setting(":TRIGger:HOLDoff", "holdoff_s", lambda p: _between(number(p, "S"), 40e-9, 10.0), nr3)
-        self._setting(":TRIGger[:EDGE]:SOURce", "source", _channel_name, "CHAN{}".format)
+        self._setting(":TRIGger:HOLDoff", "holdoff_s", lambda p: between(number(p, "S"), 40e-9, 10.0), nr3)
+        self._setting(":TRIGger[:EDGE]:SOURce", "source", channel_name, "CHAN{}".format)
         self._setting(":TRIGger[:EDGE]:SLOPe", "slope", lambda p: choice(p, "POSitive", "NEGative"))
-        self._setting(":TRIGger[:EDGE]:LEVel", "level_v", lambda p: self._level(number(p, "V")), nr3)
+        self._setting(":TRIGger[:EDGE]:LEVel", "level_v", lambda p: self._settings.level(number(p, "V")), nr3)
         self.on(":TRIGger[:EDGE]:COUPling", lambda p: self._only(1, choice(p, "DC", "AC", "LFReject"), "DC"))
         self.on(":TRIGger[:EDGE]:COUPling?", lambda: "DC")
 
     def _register_horizontal(self) -> None:
         self.on(":TIMebase:MODE", lambda p: self._only(1, choice(p, "MAIN", "WINDow", "XY", "ROLL"), "MAIN"))
         self.on(":TIMebase:MODE?", lambda: "MAIN")
-        self._setting(":TIMebase:RANGe", "span_s", lambda p: _span(number(p, "S")), nr3)
-        self.on(":TIMebase:SCALe", lambda p: self._set(span_s=_span(number(p, "S") * N_TIME_DIVISIONS)))
+        self._setting(":TIMebase:RANGe", "span_s", lambda p: span(number(p, "S")), nr3)
+        self.on(":TIMebase:SCALe", lambda p: self._set(span_s=span(number(p, "S") * N_TIME_DIVISIONS)))
         self.on(":TIMebase:SCALe?", lambda: nr3(self._settings.span_s / N_TIME_DIVISIONS))
-        self._setting(":TIMebase:POSition", "position_s", lambda p: _between(number(p, "S"), -500.0, 500.0), nr3)
+        self._setting(":TIMebase:POSition", "position_s", lambda p: between(number(p, "S"), -500.0, 500.0), nr3)
         self._setting(":TIMebase:REFerence", "reference", lambda p: choice(p, "LEFT", "CENTer", "RIGHt"))
         self.on(
             ":ACQuire:TYPE",
@@ -221,16 +211,16 @@ class InfiniiVision(Instrument):
         )
         self.on(":ACQuire:SEGMented:INDex", lambda p: self._set(index=integer(p, 1, max(1, self._n_taken()))))
         self.on(":ACQuire:SEGMented:INDex?", lambda: f"{self._settings.index:+d}")
-        self.on(":ACQuire:SRATe?", lambda: nr3(1.0 / self._sampling()[0]))
-        self.on(":ACQuire:POINts?", lambda: f"{self._sampling()[1]:+d}")
+        self.on(":ACQuire:SRATe?", lambda: nr3(1.0 / self._settings.sampling()[0]))
+        self.on(":ACQuire:POINts?", lambda: f"{self._settings.sampling()[1]:+d}")
 
     def _register_waveform(self) -> None:
-        self._setting(":WAVeform:SOURce", "wave_source", _channel_name, "CHAN{}".format)
+        self._setting(":WAVeform:SOURce", "wave_source", channel_name, "CHAN{}".format)
         self._setting(":WAVeform:FORMat", "wave_format", lambda p: choice(p, "BYTE", "WORD", "ASCii"))
         self._setting(":WAVeform:UNSigned", "unsigned", boolean)
         self._setting(":WAVeform:BYTeorder", "byte_order", lambda p: choice(p, "LSBFirst", "MSBFirst"))
         self._setting(":WAVeform:POINts:MODE", "points_mode", lambda p: choice(p, "NORMal", "MAXimum", "RAW"))
-        self.on(":WAVeform:POINts", lambda p: self._set(points=_points(p)))
+        self.on(":WAVeform:POINts", lambda p: self._set(points=points(p)))
         self.on(":WAVeform:POINts?", lambda: f"{self._readout()[1]:+d}")
         self.on(":WAVeform:PREamble?", self._preamble)
         for place, name in enumerate(PREAMBLE_FIELDS):
@@ -245,63 +235,14 @@ class InfiniiVision(Instrument):
     def _set(self, **values: Any) -> None:
         self._settings = replace(self._settings, **values)
 
-    def _channel(self, n: int) -> ChannelSetup:
-        return self._settings.channels[_index(n)]
-
-    def _change(self, n: int, **values: Any) -> None:
-        """Change one channel; its offset and the trigger level stay within reach."""
-        channels = list(self._settings.channels)
-        channel = replace(self._channel(n), **values)
-        limit_v = _offset_limit_v(channel)
-        channels[n - 1] = replace(channel, offset_v=min(max(channel.offset_v, -limit_v), limit_v))
-        self._set(channels=tuple(channels))
-        low_v, high_v = self._level_limits()
-        self._set(level_v=min(max(self._settings.level_v, low_v), high_v))
-
-    def _display(self, n: int, on: bool) -> None:
-        display = list(self._settings.display)
-        display[_index(n)] = on
-        self._set(display=tuple(display))
-
-    def _units(self, n: int, unit: str) -> None:
-        units = list(self._settings.units)
-        units[_index(n)] = unit
-        self._set(units=tuple(units))
-
-    def _range(self, n: int, range_v: float) -> None:
-        probe = self._channel(n).probe_ratio
-        granted_v = _rounded(range_v / 8) * 8
-        _between(granted_v / probe, RANGE_MIN_V, RANGE_MAX_V)
-        self._change(n, range_v=granted_v)
-
-    def _offset(self, n: int, offset_v: float) -> None:
-        limit_v = _offset_limit_v(self._channel(n))
-        self._change(n, offset_v=_between(offset_v, -limit_v, limit_v))
-
-    def _probe(self, n: int, probe_ratio: float) -> None:
-        """Change the probe's ratio; the screen keeps what it shows, in the new volts."""
-        channel = self._channel(n)
-        scale = _between(probe_ratio, 1e-3, 1e4) / channel.probe_ratio
-        self._change(
-            n, probe_ratio=probe_ratio, range_v=channel.range_v * scale, offset_v=channel.offset_v * scale
-        )
-
     def _only(self, n: int, value: str, modelled: str) -> None:
-        _index(n)
+        channel_index(n)
         if value != modelled:
             raise ScpiError(-241)
 
     def _fixed(self, n: int, value: str) -> str:
-        _index(n)
+        channel_index(n)
         return value
-
-    def _level_limits(self) -> tuple[float, float]:
-        channel = self._channel(self._settings.source)
-        reach_v = LEVEL_LIMIT_RATIO * channel.range_v
-        return channel.offset_v - reach_v, channel.offset_v + reach_v
-
-    def _level(self, level_v: float) -> float:
-        return _between(level_v, *self._level_limits())
 
     def _reset(self) -> None:
         self._stop()
@@ -320,18 +261,6 @@ class InfiniiVision(Instrument):
 
     # --- acquisition --------------------------------------------------------------------------------------------
 
-    def _sampling(self) -> tuple[float, int]:
-        """Return sample interval and points of one segment, as memory and span allow."""
-        display = self._settings.display
-        paired = (display[0] and display[1]) or (display[2] and display[3])
-        shortest_s = (2.0 if paired else 1.0) / RATE_MAX_HZ
-        memory = MEMORY_POINTS // (2 if paired else 1)
-        if self._settings.segmented:
-            memory //= self._settings.n_segments
-        multiple = max(1, math.ceil(self._settings.span_s / (shortest_s * memory) - 1e-9))
-        dt_s = multiple * shortest_s
-        return dt_s, int(self._settings.span_s / dt_s + 1e-6)
-
     def _plan(self) -> Plan:
         s = self._settings
         front_ends = {
@@ -339,7 +268,7 @@ class InfiniiVision(Instrument):
             for n in range(1, N_CHANNELS + 1)
             if s.display[n - 1] or n == s.source
         }
-        dt_s, n_points = self._sampling()
+        dt_s, n_points = self._settings.sampling()
         return Plan(
             front_ends={n: f for n, f in front_ends.items() if s.display[n - 1]},
             trigger=front_ends[s.source],
@@ -347,7 +276,7 @@ class InfiniiVision(Instrument):
             rising=s.slope == "POS",
             auto=s.sweep == "AUTO",
             holdoff_s=s.holdoff_s,
-            left_s=s.position_s - REFERENCE_RATIO[s.reference] * s.span_s,
+            left_s=s.left_s,
             dt_s=dt_s,
             n_points=n_points,
             n_segments=s.n_segments if s.segmented else 1,
@@ -394,7 +323,7 @@ class InfiniiVision(Instrument):
     def _digitize(self, parameters: list[str]) -> None:
         """Take one acquisition of the channels named (all displayed where none is) and wait for it."""
         if parameters:
-            named = {_channel_name([p]) for p in parameters}
+            named = {channel_name([p]) for p in parameters}
             self._set(display=tuple(n in named for n in range(1, N_CHANNELS + 1)))
         self._start(False)
         assert self._acquisition is not None
@@ -436,7 +365,7 @@ class InfiniiVision(Instrument):
     def _readout(self) -> tuple[int, int]:
         """Return (one sample of how many is read, points of one segment read)."""
         a = self._acquisition
-        n = a.plan.n_points if a is not None else self._sampling()[1]
+        n = a.plan.n_points if a is not None else self._settings.sampling()[1]
         limit = n if self._settings.points is None else min(n, self._settings.points)
         if self._settings.points_mode == "NORM":
             limit = min(limit, MEASUREMENT_POINTS)
@@ -479,42 +408,3 @@ class InfiniiVision(Instrument):
             words[..., 0 if s.byte_order == "MSBF" else 1] = codes
             return block([words])
         return block([np.ascontiguousarray(codes)])
-
-
-def _index(n: int) -> int:
-    """Return the place of channel n in tuples; a channel that does not exist is an unknown header."""
-    if not 1 <= n <= N_CHANNELS:
-        raise ScpiError(-113)
-    return n - 1
-
-
-def _offset_limit_v(channel: ChannelSetup) -> float:
-    is_fine = channel.range_v / channel.probe_ratio <= OFFSET_STEP_RANGE_V * (1 + 1e-9)
-    return (OFFSET_LIMIT_LOW_V if is_fine else OFFSET_LIMIT_HIGH_V) * channel.probe_ratio
-
-
-def _channel_name(parameters: list[str]) -> int:
-    return int(choice(parameters, *(f"CHANnel{n}" for n in range(1, N_CHANNELS + 1)))[-1])
-
-
-def _between(value: float, low: float, high: float) -> float:
-    """Return the value where it lies within the limits, to a few parts in 1e9; refuse it elsewhere."""
-    if not low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high):
-        raise ScpiError(-222)
-    return value
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{SIGNIFICANT_DIGITS - 1}e}")
-
-
-def _span(span_s: float) -> float:
-    return _between(_rounded(span_s), SPAN_MIN_S, SPAN_MAX_S)
-
-
-def _points(parameters: list[str]) -> int | None:
-    """Read a number of points; MAXimum is None. Fewer than 100 are out of range."""
-    if parameters and parameters[0][:1].isalpha():
-        choice(parameters, "MAXimum")
-        return None
-    return integer(parameters, 100, 8_000_000)

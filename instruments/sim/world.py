@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 import threading
-import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+
+from instruments.sim.circuit import Circuit
 
 # The line keeps at least this much while nobody is armed, so that a late question can still be answered.
 HISTORY_S = 1e-3
@@ -52,51 +52,6 @@ class Sink(Protocol):
     def parked(self, cycle: int, current_a: float) -> None:
         """Learn that the line stays at this current from `cycle` until more is handed over."""
         ...
-
-
-def draw(seed: int, *key: object) -> float:
-    """Draw from the rectangular distribution on [-1, 1]; the same seed and key always give the same value."""
-    words = [zlib.crc32(repr(part).encode()) for part in key]
-    return float(np.random.default_rng([seed, *words]).uniform(-1.0, 1.0))
-
-
-@dataclass(frozen=True)
-class Circuit:
-    """True values of what the DUT is wired to, drawn inside their tolerances."""
-
-    shunt_ohm: float
-    supply_v: float
-    decoupling_f: float
-    crystal_ratio: float
-    clock_hz: float
-    pin_level_v: float
-
-    @property
-    def tau_s(self) -> float:
-        """Return the time constant of shunt and decoupling."""
-        return self.shunt_ohm * self.decoupling_f
-
-    @property
-    def true_clock_hz(self) -> float:
-        """Return the frequency at which the core really runs."""
-        return self.clock_hz * (1.0 + self.crystal_ratio)
-
-    @classmethod
-    def drawn(cls, config: Mapping[str, Any]) -> Circuit:
-        """Draw the circuit for a simulator configuration."""
-        seed, board = config["seed"], config["board"]
-
-        def true(part: str, key: str) -> float:
-            return config[part][key] * (1.0 + config[part]["tolerance_ratio"] * draw(seed, part))
-
-        return cls(
-            shunt_ohm=true("shunt", "resistance_ohm"),
-            supply_v=true("supply", "voltage_v"),
-            decoupling_f=true("decoupling", "capacitance_f"),
-            crystal_ratio=config["crystal"]["tolerance_ratio"] * draw(seed, "crystal"),
-            clock_hz=float(board["clock_hz"]),
-            pin_level_v=float(board["pins"]["level_v"]),
-        )
 
 
 @dataclass

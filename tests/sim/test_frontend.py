@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from instruments.sim.circuit import Circuit
 from instruments.sim.frontend import ChannelSetup, FrontEnd, SampleClock, noise_generator
-from instruments.sim.world import Circuit, World
+from instruments.sim.world import World
 
 
 def front_end(seed=1, signal="shunt", *, channel=1, range_v=0.04, offset_v=0.0, probe=1.0, limit=False):

@@ -6,9 +6,10 @@ import time
 import numpy as np
 import pytest
 
+from instruments.sim.circuit import Circuit
 from instruments.sim.frontend import FrontEnd
 from instruments.sim.infiniivision import InfiniiVision
-from instruments.sim.world import Circuit, World
+from instruments.sim.world import World
 
 CLOCK_HZ = 24e6
 R_OHM, C_F, V_V = 1.3, 4.7e-6, 3.3

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from instruments.sim import world as world_module
-from instruments.sim.world import Circuit, World, draw
+from instruments.sim.circuit import Circuit, draw
+from instruments.sim.world import World
 
 CLOCK_HZ = 24e6
 R_OHM, C_F, V_V = 1.3, 4.7e-6, 3.3
