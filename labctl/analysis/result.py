@@ -51,9 +51,10 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
     expanded = {quantity: uncertainty.expanded(parts) for quantity, parts in budget.items()}
     duration, energy, power_runs = numbers.duration, numbers.energy, numbers.power
     idle_w = _idle_power(warnings, series.runs)
-    check_current(warnings, capture.board, numbers.charge.mean / duration.mean)
     supply_energy = numbers.supply_energy.mean
+    mean_w, mean_a = energy.mean / duration.mean, numbers.charge.mean / duration.mean
     runs = series.runs
+    check_current(warnings, capture.board, mean_a)
     cycles = _cycles_per_operation(capture, operation.n_iterations)
     return Result(
         board=str(capture.board.get("name", "")),
@@ -69,14 +70,15 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
         duration_se_s=duration.se,
         duration_max_s=duration.greatest,
         duration_expanded_s=expanded["duration"][0],
-        current_mean_a=numbers.charge.mean / duration.mean,
-        current_max_a=max(r.current_max_a for r in runs),
-        power_mean_w=energy.mean / duration.mean,
+        current_mean_a=mean_a,
+        current_max_a=max(mean_a, *(r.current_max_a for r in runs)),
+        power_mean_w=mean_w,
         power_supply_mean_w=supply_energy / duration.mean,
         power_std_w=power_runs.std,
         power_ripple_w=math.fsum(r.power_ripple_w for r in runs) / len(runs),
-        power_min_w=min(r.power_min_w for r in runs),
-        power_max_w=max(r.power_max_w for r in runs),
+        # Windows that the trigger's cost dilutes may nowhere reach the operation's own mean; its extremes do.
+        power_min_w=min(mean_w, *(r.power_min_w for r in runs)),
+        power_max_w=max(mean_w, *(r.power_max_w for r in runs)),
         power_expanded_w=expanded["power"][0],
         energy_mean_j=energy.mean,
         energy_net_idle_j=None if idle_w is None else energy.mean - idle_w * duration.mean,

@@ -21,8 +21,9 @@ from labctl.model import Contribution, Wiring
 
 QUANTITIES = ("duration", "power", "energy")
 UNITS = ("s", "W", "J")
-# A rectangular share of the variance above this leaves no normal distribution for Welch-Satterthwaite to describe.
-_RECTANGULAR_SHARE = 0.5
+# One or two rectangular terms dominate where all others together have at most this part of their standard uncertainty
+# (EA-4/02, Evaluation of the Uncertainty of Measurement in Calibration, S9.14 and S10.13).
+_REST_RATIO_MAX = 0.3
 _STEP = 1e-4
 _LN2 = math.log(2)
 _TERMS = 1024
@@ -90,15 +91,16 @@ def propagate(
 def expanded(contributions: Sequence[Contribution]) -> tuple[float, float]:
     """Give the expanded uncertainty for 95 % and the coverage factor.
 
-    The factor is Student's at the effective degrees of freedom (JCGM 100, G.4.1, Welch-Satterthwaite). Where
-    rectangular terms hold more than half of the variance the distribution of the sum itself is computed and its 95 %
-    read off (JCGM 101, 5.2: numerical integration is an alternative to its Monte Carlo).
+    The factor is Student's at the effective degrees of freedom (JCGM 100, G.4.1, Welch-Satterthwaite). Where one or
+    two rectangular terms dominate, the sum is not normal: its distribution itself is computed and its 95 % read off
+    (JCGM 101, 5.2: numerical integration is an alternative to its Monte Carlo).
     """
     u = math.sqrt(math.fsum(c.effect**2 for c in contributions))
     if u == 0:
         return 0.0, student_factor(math.inf)
-    limits = math.fsum(c.effect**2 for c in contributions if c.distribution == "rectangular")
-    if limits > _RECTANGULAR_SHARE * u**2:
+    rectangles = sorted((c.effect**2 for c in contributions if c.distribution == "rectangular"), reverse=True)
+    largest = math.fsum(rectangles[:2])
+    if largest and u**2 - largest <= _REST_RATIO_MAX**2 * largest:
         half = _half_width([replace(c, effect=c.effect / u) for c in contributions])
         return half * u, half
     factor = student_factor(effective_degrees_of_freedom(contributions))

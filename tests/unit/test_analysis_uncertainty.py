@@ -1,0 +1,240 @@
+"""Budgets against the GUM's own numbers and closed forms; sensitivities against measuring again."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from instruments.record import Accuracy, Channel, Identity, Record
+from labctl.analysis import uncertainty
+from labctl.analysis.chain import Deviation
+from labctl.analysis.power import measure_windows
+from labctl.analysis.statistics import student_factor
+from labctl.analysis.uncertainty import Input, expanded, propagate, rectangular, shared_inputs
+from labctl.model import Contribution, Shunt, Supply, Window, Wiring
+
+
+def part(effect, distribution="normal", degrees=math.inf):
+    evaluation = "A" if math.isfinite(degrees) else "B"
+    return Contribution("x", evaluation, distribution, abs(effect), "1", effect, degrees)
+
+
+def test_rectangular_and_edge_resolution_by_integration():
+    # Variance of a rectangle of half-width a: a^2/3. Two edges, each uniform over one interval: 2 dt^2/12.
+    assert rectangular(3.0) == pytest.approx(math.sqrt(3))
+    assert uncertainty.edge_resolution(1e-6) == pytest.approx(math.sqrt(2 / 12) * 1e-6)
+
+
+def test_normal_inputs_have_the_normal_factor():
+    half, factor = expanded([part(3.0), part(-4.0)])
+    assert factor == pytest.approx(1.95996, abs=1e-4)
+    assert half == pytest.approx(1.95996 * 5, abs=1e-3)
+
+
+def test_effective_degrees_of_freedom_as_in_the_guides_example():
+    # JCGM 100:2008, H.1.6, end gauge: 25 nm (18), 9.7 nm (25.6), 2.9 nm (50) and 16.6 nm (2) give 16.7.
+    parts = [part(25, degrees=18), part(9.7, degrees=25.6), part(2.9, degrees=50), part(16.6, degrees=2)]
+    assert uncertainty.effective_degrees_of_freedom(parts) == pytest.approx(16.7, abs=0.1)
+    assert uncertainty.effective_degrees_of_freedom([part(1.0)]) == math.inf
+
+
+def test_a_few_runs_alone_have_students_factor():
+    half, factor = expanded([part(2.0, degrees=19)])
+    assert factor == pytest.approx(2.093, abs=5e-4)
+    assert half == pytest.approx(2 * 2.093, abs=1e-3)
+
+
+def test_one_rectangle_alone_is_covered_by_95_percent_of_its_half_width():
+    half, factor = expanded([part(rectangular(1.0), "rectangular")])
+    assert half == pytest.approx(0.95, abs=1e-3)
+    assert factor == pytest.approx(0.95 * math.sqrt(3), abs=2e-3)
+
+
+def test_two_equal_rectangles_make_a_triangle():
+    # P(|s| < q) = 1 - (1 - q/2)^2 for two of half-width 1: q = 2 (1 - sqrt(0.05)).
+    half, _ = expanded([part(rectangular(1.0), "rectangular")] * 2)
+    assert half == pytest.approx(2 * (1 - math.sqrt(0.05)), abs=1e-4)
+
+
+def test_trapezoid_of_two_unequal_rectangles():
+    # Half-widths 2 and 1: beyond 1 the density falls linearly from 1/4 to 0 at 3; tails (3 - q)^2 / 8 = 0.05.
+    half, _ = expanded([part(rectangular(2.0), "rectangular"), part(rectangular(1.0), "rectangular")])
+    assert half == pytest.approx(3 - math.sqrt(8 * 0.05), abs=1e-4)
+
+
+def test_three_rectangles_none_of_which_dominates_are_taken_as_normal():
+    # 2 %, 1 % and 1 %: the third is 0.45 of the other two together.
+    parts = [part(rectangular(a), "rectangular") for a in (2.0, 1.0, 1.0)]
+    half, factor = expanded(parts)
+    assert factor == pytest.approx(1.95996, abs=1e-4)
+    drawn = np.random.default_rng(3).uniform(-1, 1, (3, 1_000_000)).T @ np.array([2.0, 1.0, 1.0])
+    assert 0.95 < np.mean(np.abs(drawn) < half) < 0.97
+
+
+def test_rectangles_with_type_a_agree_with_a_simulation():
+    parts = [part(rectangular(2.0), "rectangular"), part(0.25, degrees=5), part(0.1)]
+    generator = np.random.default_rng(7)
+    n = 2_000_000
+    drawn = generator.uniform(-2, 2, n) + 0.25 * generator.standard_t(5, n) + 0.1 * generator.standard_normal(n)
+    half, _ = expanded(parts)
+    assert half == pytest.approx(np.quantile(np.abs(drawn), 0.95), rel=3e-3)
+
+
+@pytest.mark.parametrize("degrees", [1, 2.5, 3, 19, 99, 100, 1000, 1e7])
+def test_students_part_is_accepted_at_any_degrees_of_freedom(degrees):
+    half, factor = expanded([part(1.0, "rectangular"), part(0.3, degrees=degrees)])
+    # Wider than the rectangle alone, never wider than Student's distribution alone.
+    assert 0.95 * math.sqrt(3) < factor < student_factor(degrees)
+    assert half == pytest.approx(factor * math.sqrt(1.09))
+
+
+def test_no_contribution_at_all_gives_zero():
+    half, factor = expanded([])
+    assert half == 0.0
+    assert factor == pytest.approx(1.96, abs=1e-3)
+
+
+def test_propagation_is_exact_for_a_quadratic_model():
+    # energy = 5 (1 + g) - 2 (1 + g)^2: slope 1 at g = 0.
+    def model(series, null):
+        g = 1 + series.gain.get("CH1", 0.0)
+        return np.array([[1.0], [5 * g - 2 * g * g], [5 * g - 2 * g * g]])
+
+    gain = Input("gain", lambda h: (Deviation(gain={"CH1": h}), Deviation()), 0.01)
+    (budget,) = propagate([gain], model)
+    assert budget["duration"] == []
+    assert budget["energy"][0].effect == pytest.approx(0.01, rel=1e-10)
+
+
+WIRING = Wiring(Shunt(1.3, decoupling_f=4.7e-6), Supply(3.3), shunt_channel="CH1")
+DT_S = 1e-6
+
+
+def step_record(gain=1.0, add=0.0, dt_s=DT_S):
+    """Make a record of float codes: 4 mV, then 13 mV for 300 samples settling with the decoupling, then back."""
+    t = (np.arange(700) - 200) * dt_s
+    tau_s = 1.3 * 4.7e-6
+    rise = 1 - np.exp(-np.clip(t, 0, None) / tau_s)
+    fall = np.exp(-np.clip(t - 300 * dt_s, 0, None) / tau_s)
+    volts = 4e-3 + 9e-3 * np.where(t < 300 * dt_s, rise, fall)
+    codes = (volts * gain + add).astype(np.float64)[None, :]
+    channel = Channel("CH1", codes, 1.0, 0.0, accuracy=Accuracy(0.02, 5e-3, 0.0, "sheet"))
+    return Record({"CH1": channel}, dt_s, np.zeros(1), Identity("a", "b", "c", "d"), timebase_ratio=1e-5)
+
+
+def measured(wiring=WIRING, power="dut", **made):
+    measurement = measure_windows(step_record(**made), wiring, [Window(0, 200.0, 500.0)], power=power)
+    return measurement, measurement.runs[0]
+
+
+@pytest.mark.parametrize("sensed", ["source", "dut"])
+def test_every_sensitivity_is_what_measuring_again_with_the_input_changed_gives(sensed):
+    wiring = replace(WIRING, supply=Supply(3.3, sensed=sensed))
+    h = 1e-5
+    assert wiring.shunt is not None
+
+    def energy(**changed):
+        if "shunt" in changed:
+            return measured(replace(wiring, shunt=changed["shunt"]))[1].energy_j
+        if "supply" in changed:
+            return measured(replace(wiring, supply=changed["supply"]))[1].energy_j
+        return measured(wiring, **changed)[1].energy_j
+
+    nominal = energy()
+    expected = {
+        "shunt": (energy(shunt=replace(wiring.shunt, resistance_ohm=1.3 * (1 + h), decoupling_f=4.7e-6)) - nominal) / h,
+        "supply": (energy(supply=replace(wiring.supply, voltage_v=3.3 * (1 + h))) - nominal) / h,
+        "gain CH1": (energy(gain=1 + h) - nominal) / h,
+        "offset CH1": (energy(add=1e-6) - nominal) / 1e-6,
+        "decoupling": (energy(shunt=replace(wiring.shunt, decoupling_f=4.7e-6 * (1 + h))) - nominal) / h,
+        "time base": None,
+    }
+    measurement, _ = measured(wiring)
+    mean = measurement.moments.mean()
+
+    def model(series, null):
+        flow = measurement.chain.flow(mean, series)
+        return np.stack([flow.duration_s, flow.energy_j / flow.duration_s, flow.energy_j])
+
+    inputs = shared_inputs(measurement.chain, None, wiring, measurement.code_std, 1e-5, None)
+    (budget,) = propagate(inputs, model)
+    found = {c.name: c.effect / c.standard for c in budget["energy"]}
+    assert set(found) == set(expected)
+    for name, slope in expected.items():
+        if slope is not None:
+            # The fit of the currents at the edges uses tau as well: an effect on the correction's second order.
+            assert found[name] == pytest.approx(slope, rel=0.02 if name == "decoupling" else 1e-3), name
+    assert next(c for c in budget["duration"] if c.name == "time base").effect == pytest.approx(
+        300e-6 * 1e-5 / math.sqrt(3), rel=1e-9)
+
+
+def test_shunt_and_gain_act_on_the_dut_by_less_and_more_than_one_for_one():
+    # Without decoupling E = (V x - x^2) T / R: relative slope -1 in R, (V - 2 x)/(V - x) in the gain.
+    wiring = replace(WIRING, shunt=Shunt(1.3))
+    record = Record({"CH1": Channel("CH1", np.full((1, 700), 13, np.int16), 1e-3, 0.0,
+                                    accuracy=Accuracy(0.02, 0.0, 0.0, "sheet"))}, DT_S, np.zeros(1),
+                    Identity("a", "b", "c", "d"))
+    measurement = measure_windows(record, wiring, [Window(0, 199.5, 499.5)])
+    energy = measurement.runs[0].energy_j
+
+    def model(series, null):
+        flow = measurement.chain.flow(measurement.moments, series)
+        return np.stack([flow.duration_s, flow.energy_j / flow.duration_s, flow.energy_j])
+
+    (budget,) = propagate(shared_inputs(measurement.chain, None, wiring, measurement.code_std, None, None), model)
+    slopes = {c.name: c.effect / c.standard / energy for c in budget["energy"]}
+    assert slopes["shunt"] == pytest.approx(-1, rel=1e-7)
+    assert slopes["supply"] == pytest.approx(3.3 / (3.3 - 0.013), rel=1e-9)
+    assert slopes["gain CH1"] == pytest.approx((3.3 - 2 * 0.013) / (3.3 - 0.013), rel=1e-9)
+
+
+def names(inputs):
+    return [i.name for i in inputs]
+
+
+def quantised(noise_codes, zero_codes=None, scale=1e-3, **more):
+    generator = np.random.default_rng(5)
+    codes = (60 + generator.normal(0, noise_codes, (1, 5000))).round().astype(np.uint8)
+    channels = {"CH1": Channel("CH1", codes, scale, 0.0, accuracy=Accuracy(0.02, 5e-3, 0.0, "sheet"))}
+    record = Record(channels, DT_S, np.zeros(1), Identity("a", "b", "c", "d"), **more)
+    zero = None
+    if zero_codes is not None:
+        z = generator.normal(20, zero_codes, (1, 10_000)).round().astype(np.uint8)
+        zero = Record({"CH1": Channel("CH1", z, scale, 0.0)}, DT_S, np.zeros(1), record.instrument)
+    measurement = measure_windows(record, WIRING, [Window(0, 99.5, 4899.5)], zero=zero)
+    return {i.name: i for i in shared_inputs(measurement.chain, None, WIRING, measurement.code_std, None, zero)}
+
+
+def test_quantisation_counts_once_in_the_scatter_where_noise_dithers_it():
+    assert "quantisation CH1" not in quantised(noise_codes=2.0)
+    still = quantised(noise_codes=0.0)
+    assert still["quantisation CH1"].standard == pytest.approx(1e-3 / math.sqrt(12))
+
+
+def test_a_zero_reading_replaces_the_offset_limit_by_its_own_uncertainty():
+    without = quantised(2.0)
+    assert without["offset CH1"].standard == pytest.approx(5e-3 / math.sqrt(3))
+    assert "zero CH1" not in without
+    dithered = quantised(2.0, zero_codes=2.0)
+    assert "offset CH1" not in dithered
+    assert dithered["zero CH1"].evaluation == "A"
+    # Two codes rms, widened by the quantisation's own 1/12, over 10 000 samples.
+    assert dithered["zero CH1"].standard == pytest.approx(math.sqrt(4 + 1 / 12) * 1e-3 / 100, rel=0.03)
+    assert "zero quantisation CH1" not in dithered
+    assert quantised(2.0, zero_codes=0.0)["zero quantisation CH1"].standard == pytest.approx(1e-3 / math.sqrt(12))
+
+
+def test_a_measured_supply_brings_its_channels_gain_and_offset_and_no_tolerance():
+    sheet = Accuracy(0.02, 10e-3, 0.0, "sheet")
+    channels = {
+        "CH1": Channel("CH1", np.full((1, 500), 13, np.int16), 1e-3, 0.0, accuracy=sheet),
+        "CH4": Channel("CH4", np.full((1, 500), 3300, np.int16), 1e-3, 0.0, accuracy=sheet),
+    }
+    wiring = replace(WIRING, supply=Supply(None, channel="CH4"))
+    record = Record(channels, DT_S, np.zeros(1), Identity("a", "b", "c", "d"))
+    measurement = measure_windows(record, wiring, [Window(0, 99.5, 399.5)])
+    found = names(shared_inputs(measurement.chain, None, wiring, measurement.code_std, None, None))
+    assert "supply" not in found
+    assert {"gain CH1", "gain CH4", "supply offset CH4", "offset CH1"} <= set(found)
+    assert "offset CH4" not in found
