@@ -37,14 +37,14 @@ sweep: setup ## the long forms (up to an hour)
 setup: $(READY) firmware $(VENV)/.warm ## virtual environment, cross-compiler, crypto library, firmware
 
 $(READY): pyproject.toml
-	@setup/apt.sh "python3-venv" "/usr/bin/env" && $(PYTHON) -c "import ensurepip, venv" 2>/dev/null \
-	  || setup/apt.sh "python3-venv" "/nonexistent/ensurepip"
+	@PYTHON=$(PYTHON) setup/apt.sh "python3-venv" "$(PYTHON) python:ensurepip python:venv"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
 # Compiling the numeric kernels once keeps the first measurement as quick as the next.
-$(VENV)/.warm: $(READY) $(wildcard labctl/analysis/kernels.py instruments/sim/*.py) | firmware
+$(VENV)/.warm: $(READY) $(wildcard labctl/*/*.py instruments/sim/*.py) | firmware
+	@rm -rf $(BUILD)/warm
 	$(BIN)/labctl measure --shunt 1.3 --op sha256 --runs 2 --out $(BUILD)/warm --json > $(BUILD)/warm.json
 	@touch $@
 
@@ -52,7 +52,9 @@ firmware: ## cross-compile the firmware of every board
 	@setup/apt.sh "gcc-arm-none-eabi libnewlib-arm-none-eabi" \
 	  "arm-none-eabi-gcc /usr/lib/arm-none-eabi/newlib/nano.specs /usr/include/newlib/string.h"
 	@firmware/fetch_mbedtls.sh $(BUILD)/mbedtls
-	@for board in $(BOARDS); do $(MAKE) --no-print-directory -C firmware BOARD=$$board PROFILE=$(PROFILE) BUILD=../$(BUILD) || exit; done
+	@for board in $(BOARDS); do \
+	  $(MAKE) --no-print-directory -C firmware BOARD=$$board PROFILE=$(PROFILE) BUILD=../$(BUILD) || exit; \
+	done
 
 clean: ## remove what was built (not the virtual environment)
 	rm -rf $(BUILD)

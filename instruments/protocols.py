@@ -15,7 +15,7 @@ from instruments.record import Identity, Record
 
 @dataclass(frozen=True)
 class ChannelSettings:
-    """Ask for one channel: full-scale range (8 divisions on a scope) and the voltage at mid-screen, at the probe tip."""
+    """Ask for one channel: full-scale range (8 divisions on a scope) and voltage at mid-screen, at the probe tip."""
 
     name: str
     range_v: float

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Install distribution packages where one of the given commands or files is missing.
-#   setup/apt.sh "PACKAGE ..." "COMMAND-OR-FILE ..."
+# Install distribution packages where something that they bring is missing.
+#   setup/apt.sh "PACKAGE ..." "NEEDED ..."
+# NEEDED is a command, a file (with its whole path), or python:MODULE.
 # Root installs them; elsewhere the exact command is printed and the exit status is 3.
 set -eu
 packages=$1
@@ -8,6 +9,7 @@ missing=""
 for needed in $2; do
     case $needed in
         /*) [ -e "$needed" ] || missing="$missing $needed" ;;
+        python:*) "${PYTHON:-python3}" -c "import ${needed#python:}" 2>/dev/null || missing="$missing $needed" ;;
         *) command -v "$needed" >/dev/null 2>&1 || missing="$missing $needed" ;;
     esac
 done
