@@ -98,7 +98,8 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
             c.name in zero.channels and zero_channel(c, zero) is None for c in chain.channels
         )
         why = "the zero reading was taken at another range or offset" if found else "no zero reading"
-        warnings.append(f"{why}: the scope's offset is in every number, with its full limit in the uncertainty")
+        limit = "with its full limit in the uncertainty" if chain.channels[0].accuracy else "of unknown size"
+        warnings.append(f"{why}: the instrument's offset, {limit}, is in every number")
     if all(c.accuracy is None for c in chain.channels):
         warnings.append("the accuracy of the instrument is not known: gain and offset are not in the uncertainty")
     mean_s = summarize([r.duration_s for r in measured.runs]).mean

@@ -294,7 +294,10 @@ class _Bounds:
 
 
 def _affine_bounds(chain: Chain, sums: kernels.Sums, n: int, power: str) -> _Bounds:
-    """Read the extremes of current and power off those of a single channel's codes."""
+    """Read the extremes of current and power off those of a single channel's codes.
+
+    The DUT's power rises with the drop as long as that is below half the supply, which any sane shunt keeps.
+    """
     a, a0, _, voltage_v = chain.forms(np.zeros(1), Deviation())
     x = np.sort(np.stack([a[0] * sums.low[:n] + a0, a[0] * sums.high[:n] + a0]), axis=0)
     p = np.sort(chain.power_w(x, voltage_v, power), axis=0)

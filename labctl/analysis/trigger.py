@@ -204,6 +204,11 @@ def _pair(
         return refuse("trigger inverted", inverted)
     begins = position[active]
     ends = position[~active]
+    if starts_active and ends_active:
+        # Cut at both ends, or upside down: a line that is active for most of the time is taken for the latter.
+        n_idle = float(np.sum(begins - ends))
+        if n_idle < n_samples / 2:
+            return refuse("trigger inverted", inverted)
     if single and n == 1:
         if ends_active and expected_samples is not None and n_samples - position[0] > 1.1 * expected_samples + 2:
             return refuse("trigger inverted", f"the line stays active for longer than the operation lasts; {inverted}")

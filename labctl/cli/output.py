@@ -15,7 +15,7 @@ from labctl.errors import CaptureError, ConfigError
 from labctl.model import SCHEMA_RESULTS
 
 if TYPE_CHECKING:
-    from labctl.model import Result
+    from labctl.model import Capture, Result
 
 
 class Output:
@@ -74,6 +74,7 @@ class Report:
         self._results: list[Result] = []
         self._truths: list[Mapping[str, float] | None] = []
         self._bench: Mapping[str, Any] = {}
+        self._zeros: list[str] = []
 
     def add(self, path: Path) -> None:
         """Analyse one capture. Raises LabctlError, naming the file, where it cannot give a number."""
@@ -86,6 +87,9 @@ class Report:
             except CaptureError as error:
                 raise CaptureError(f"{path}: {error}") from error
             self._bench = self._bench or capture.provenance["bench"]
+            zero = _zero_sentence(capture)
+            if zero not in self._zeros:
+                self._zeros.append(zero)
             if self.figures:
                 from labctl.report.figure import waveform_figure
 
@@ -108,8 +112,19 @@ class Report:
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
         page = render(self._results, self._bench["name"], self._bench["emulated"], self.power, self._truths)
         console.print(page)
+        for sentence in self._zeros:
+            console.print(sentence)
         folders = ", ".join(sorted({str(path.parent) for path in self.paths}))
         console.print(f"Captures{' and figures' if self.figures else ''} in {folders}", soft_wrap=True)
+
+
+def _zero_sentence(capture: Capture) -> str:
+    """Say which zero reading holds for a capture."""
+    zero = capture.records.get("zero")
+    if zero is None:
+        return "Zero: none was taken."
+    method, utc = zero.granted.get("method", "method unknown"), zero.granted.get("utc", "at an unknown time")
+    return f"Zero: {method}, {utc}."
 
 
 def _headline(truth: Mapping[str, float] | None, power: str) -> Mapping[str, float] | None:

@@ -151,6 +151,12 @@ def test_an_idle_high_line_is_an_inverted_trigger():
     assert 'the line idles low: set trigger_edge = "rising"' in text
 
 
+def test_a_series_upside_down_in_one_segment_is_an_inverted_trigger_and_not_its_pauses():
+    text = refusal(record_of([(1, 90), *[(0, 60), (1, 90)] * 5]))
+    assert text.startswith("trigger inverted")
+    assert 'set trigger_edge = "falling"' in text
+
+
 def test_a_scope_that_triggered_at_the_wrong_end_shows_an_inverted_trigger():
     # Active for 400 us after its edge where the DUT says that the operation takes 300 us: that is idle, not a window.
     wrong = [(0, 100), (1, 400)]
