@@ -26,7 +26,7 @@ _SWING_RATIO_MIN = 0.4
 REMEDIES = {
     "no trigger edge": "check that the trigger channel sees the board's trigger pin, its probe, and the threshold",
     "trigger stuck": "check the trigger pin, its probe and the threshold: the line is active from start to end",
-    "trigger inverted": "set trigger_edge to the other edge (--edge) or swap the wiring",
+    "trigger inverted": "in the bench file, or --edge for a file of another tool",
     "one edge, window cut by the start of the record": "record more time before the trigger",
     "one edge, window cut by the end of the record": "lengthen the record, or lower the sample rate",
     "extra trigger edge": "look for glitches or ringing on the trigger line: more hysteresis, a bandwidth limit, or a "

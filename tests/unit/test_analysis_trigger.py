@@ -95,13 +95,13 @@ def test_several_pulses_in_one_segment_are_several_windows():
 
 
 def test_pulses_cut_by_either_end_of_a_single_segment_are_refused_and_the_others_stay():
-    found, refused = windows(record_of([(1, 50), (0, 50), (1, 60), (0, 50), (1, 40)]))
-    assert [(w.start, w.stop) for w in found] == [(99.5, 159.5)]
+    found, refused = windows(record_of([(1, 50), (0, 90), (1, 60), (0, 90), (1, 40)]))
+    assert [(w.start, w.stop) for w in found] == [(139.5, 199.5)]
     assert [r.reason for r in refused] == [
         "one edge, window cut by the start of the record",
         "one edge, window cut by the end of the record",
     ]
-    assert [(r.window.start, r.window.stop) for r in refused] == [(-0.5, 49.5), (209.5, 249.5)]
+    assert [(r.window.start, r.window.stop) for r in refused] == [(-0.5, 49.5), (289.5, 329.5)]
 
 
 def refusal(record, wiring=WIRING, **options):
