@@ -45,6 +45,8 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
             warnings.append("no null windows: the trigger's own cost is still in every number")
     warn_of_chain(warnings, series.measurement, zero)
     warn_of_refusals(warnings, series, null)
+    if len(series.runs) == 1:
+        warnings.append("one run only: how much runs scatter is not known, and not in the uncertainty")
     compare_with_dut(warnings, capture, series, null)
     numbers = _PerOperation(series, null, operation.n_iterations, power)
     budget = numbers.budget(capture.wiring, zero)

@@ -233,6 +233,13 @@ def test_unknown_decoupling_is_said_for_short_windows_only():
     assert not any("decoupling" in w for w in analyze(dataclasses.replace(capture_of(n=300), wiring=unknown)).warnings)
 
 
+def test_a_single_run_is_measured_and_its_unknown_scatter_is_said():
+    result = analyze(capture_of(n_runs=1))
+    assert result.n_runs == 1
+    assert result.energy_mean_j == pytest.approx(analyze(capture_of()).energy_mean_j, rel=1e-12)
+    assert any("one run only" in w for w in result.warnings)
+
+
 def test_idle_that_drifts_across_the_window_is_said():
     capture = capture_of()
     capture.records["series"].channels["CH1"].codes[:, 500:] = 5000
