@@ -51,7 +51,6 @@ $(VENV)/.warm: $(READY) $(wildcard labctl/*/*.py instruments/sim/*.py) | firmwar
 firmware: ## cross-compile the firmware of every board
 	@setup/apt.sh "gcc-arm-none-eabi libnewlib-arm-none-eabi" \
 	  "arm-none-eabi-gcc /usr/lib/arm-none-eabi/newlib/nano.specs /usr/include/newlib/string.h"
-	@firmware/fetch_mbedtls.sh $(BUILD)/mbedtls
 	@for board in $(BOARDS); do \
 	  $(MAKE) --no-print-directory -C firmware BOARD=$$board PROFILE=$(PROFILE) BUILD=../$(BUILD) || exit; \
 	done

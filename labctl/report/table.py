@@ -29,6 +29,7 @@ ROW_KEYS = (
 TRUTH_KEYS = ("duration_s", "power_w", "energy_j")
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
 _N_SHARES = 4
+_SHARE_MIN_RATIO = 0.005  # less rounds to 0 %
 
 
 def to_json_rows(
@@ -160,9 +161,10 @@ def shares(contributions: Sequence[Contribution]) -> str:
     if not total > 0:
         return "n/a"
     ranked = sorted(variances.items(), key=lambda item: -item[1])
-    named = [f"{name} {100 * variance / total:.0f} %" for name, variance in ranked[:_N_SHARES] if variance]
-    rest = sum(variance for _, variance in ranked[_N_SHARES:])
-    return ", ".join(named + ([f"others {100 * rest / total:.0f} %"] if rest >= 0.005 * total else []))
+    shown = [(name, variance) for name, variance in ranked[:_N_SHARES] if variance >= _SHARE_MIN_RATIO * total]
+    named = [f"{name} {100 * variance / total:.0f} %" for name, variance in shown]
+    rest = total - sum(variance for _, variance in shown)
+    return ", ".join(named + ([f"others {100 * rest / total:.0f} %"] if rest >= _SHARE_MIN_RATIO * total else []))
 
 
 def _warnings(results: Sequence[Result]) -> list[str]:
