@@ -1,0 +1,1 @@
+"""From codes to joules: arrays in, numbers out. No I/O, no clock."""

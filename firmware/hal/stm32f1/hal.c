@@ -121,7 +121,7 @@ static void sleep_cycles(uint32_t cycles) {
     while (!(SYST_CSR & SYST_CSR_COUNTFLAG)) {
         __asm volatile("dsb\n\twfi" ::: "memory");
     }
-    uint32_t since = cycles - 1u - SYST_CVR;
+    uint32_t since = cycles - SYST_CVR; /* the reload from 0 takes a tick of its own */
     DWT_CYCCNT = start + cycles + since;
     SYST_CSR = 0;
     SCB_ICSR = SCB_ICSR_PENDSTCLR;
