@@ -39,7 +39,7 @@ def archive() -> Path | None:
 
 
 def make(firmware: Path, build: Path, *settings: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-C", str(firmware), "-j2", f"BOARD={BOARD}", f"BUILD={build}", *settings]
+    command = ["make", "-C", str(firmware), "-j2", "V=1", f"BOARD={BOARD}", f"BUILD={build}", *settings]
     # A `make test` around us must not hand its own flags down.
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=240)
