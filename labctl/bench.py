@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 OPEN_TIMEOUT_S = 10.0
 DUT_TIMEOUT_S = 5.0
+# What the emulated oscilloscope gives as its serial number begins with this.
+EMULATED_SERIAL = "EMULATED"
 
 
 @dataclass
@@ -44,8 +46,8 @@ class Bench:
 
     @property
     def emulated(self) -> bool:
-        """Tell whether the instruments and the DUT are simulated."""
-        return self.simulation is not None
+        """Tell whether the instruments are simulated: started here, or reached through a bench file."""
+        return self.simulation is not None or self.scope.identify().serial.startswith(EMULATED_SERIAL)
 
     @property
     def name(self) -> str:
@@ -75,6 +77,7 @@ class Bench:
         }
         if self.simulation is not None:
             facts["seed"] = self.simulation.seed
+            facts["true_supply_v"] = self.board["supply"]["node_mcu_v"]
         return facts
 
 
@@ -192,10 +195,14 @@ def _open_all(
     ask: Callable[[str], None],
     simulation: Simulation | None,
 ) -> Bench:
+    from instruments.errors import DriverUnavailable
     from instruments.registry import open_driver
     from labctl.dut import Dut
 
-    scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
+    try:
+        scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
+    except DriverUnavailable as error:
+        raise ConfigError(f"[scope] driver = {file.scope.driver!r}: {error}") from error
     stack.callback(scope.close)
     switch = None
     if file.dut.power != "manual":

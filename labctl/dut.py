@@ -264,7 +264,7 @@ class Dut:
             raise GarbledLine(f"{self.port}: {command!r} reached the DUT garbled, {_ATTEMPTS} times: check the cable")
         if code in ("range", "argument", "operation", "memory"):
             known = f"; it knows {', '.join(self.list_operations())}" if code == "operation" else ""
-            raise ConfigError(f"the DUT refuses {command!r}: {code}, {text}{known}")
+            raise ConfigError(f"the DUT refuses: {text}{known} (it was sent {command!r})")
         if code == "kat":
             raise DeviceStable(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
         raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")

@@ -66,7 +66,8 @@ class DutLink:
                     f"{port} may not be opened by this user; on Debian: sudo adduser $USER dialout, then log in again"
                 ) from error
             raise DeviceTransient(
-                f"{port} cannot be opened ({error}): check the name of the port, the cable, and that no other "
+                f"{port} cannot be opened ({getattr(error, 'strerror', None) or error}): check the name of the port, "
+                "the cable, and that no other "
                 "program holds it"
             ) from error
 

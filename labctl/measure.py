@@ -29,8 +29,7 @@ MARGIN_MIN_S = 20e-6
 MARGIN_TAUS = 10
 # The firmware starts each window after up to 255 idle loop turns, so that sampling phases differ.
 DITHER_S = 50e-6
-# Noise peaks stay inside the screen with this many standard deviations of room.
-NOISE_SIGMAS = 6
+N_DIVISIONS = 8
 MAX_RANGE_TRIES = 4
 POWER_SETTLE_TAUS = 20
 ANSWER_TIMEOUT_S = 30.0
@@ -197,8 +196,8 @@ def _trial(bench: Bench, operation: Operation) -> Trial:
                 f"{name} is off the screen although its range holds more than {bench.board['name']} can draw: "
                 "check the shunt's value, the probe ratio and the wiring"
             )
-        if channel.accuracy is not None:
-            margin_v = max(margin_v, channel.accuracy.offset_limit + NOISE_SIGMAS * channel.accuracy.noise_rms)
+        if channel.accuracy is not None:  # the extremes hold the trial's noise, which exceeds that of the series
+            margin_v = max(margin_v, channel.accuracy.offset_limit)
     return Trial(duration_s, low_v, high_v, margin_v)
 
 
@@ -218,14 +217,19 @@ def _choose_range(
         bottom_v = min(0.0, low_v) - margin_v
         top_v = max(high_v, 0.0) + margin_v
         range_v = min(max(top_v - bottom_v, limits.range_min_v), limits.range_max_v)
-        chosen.append(_shunt_settings(bench, name, _round_up(range_v), (top_v + bottom_v) / 2))
+        settings = _shunt_settings(bench, name, range_on_ladder_v(range_v), (top_v + bottom_v) / 2)
+        chosen.append(settings)
     return tuple(chosen)
 
 
-def _round_up(value: float) -> float:
-    """Round up to two significant digits, as a person would set a range."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return math.ceil(value / step - 1e-9) * step
+def range_on_ladder_v(least_v: float) -> float:
+    """Round a full-scale range up to 8 divisions of 1, 2 or 5 times a power of ten.
+
+    On coarse steps the same bench takes the same range each time, and with it the same gain error.
+    """
+    division_v = least_v / N_DIVISIONS
+    decade_v = 10.0 ** math.floor(math.log10(division_v) + 1e-9)
+    return N_DIVISIONS * next(step * decade_v for step in (1, 2, 5, 10) if division_v <= step * decade_v * (1 + 1e-9))
 
 
 def _take_zero(bench: Bench, shunt: tuple[ChannelSettings, ...]) -> Record:

@@ -198,8 +198,10 @@ def truth_per_iteration(
 ) -> dict[str, float]:
     """Compute the true duration, power and energy of one iteration, the mean null window removed.
 
-    Same definition as the analysis uses for what it measures: (window - null) / n.
+    Same definition as the analysis uses for what it measures: (window - null) / n, and for `null` itself the window.
     """
+    if operation.name == "null":
+        null_windows = []
 
     def per_iteration(key: str) -> float:
         mean = sum(w[key] for w in windows) / len(windows)

@@ -16,11 +16,13 @@ from labctl.analysis.statistics import summarize
 from labctl.analysis.trigger import Refusal
 from labctl.errors import CaptureError
 from labctl.model import Capture, Run
+from labctl.units import quantity
 
 # Decoupling that a board may well carry; it decides when an unknown one is worth a warning.
 _PLAUSIBLE_DECOUPLING_F = 10e-6
 _SETTLED_TAUS = 20
 _FEW_CYCLES = 8
+_FEW_CODES = 10
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,12 @@ class Series:
 
 
 def compare_with_dut(warnings: list[str], capture: Capture, series: Series, null: Series | None) -> None:
-    """Warn where scope and DUT disagree beyond time base, crystal, one count and a few cycles."""
+    """Warn where scope and DUT disagree beyond time base, crystal, one count and a few cycles.
+
+    Without null windows nothing is compared: what the pin takes beyond the DUT's own count is not known.
+    """
     report, clock_hz = capture.dut_report, capture.board.get("clock_hz")
-    if report is None or not report.cycles or not clock_hz:
+    if report is None or not report.cycles or not clock_hz or null is None:
         return
     runs, n_cycles = series.runs, len(report.cycles)
     if series.record.n_segments > 1:
@@ -56,7 +61,7 @@ def compare_with_dut(warnings: list[str], capture: Capture, series: Series, null
         warnings.append(f"the DUT counted {n_cycles} runs, {len(runs)} windows were measured: not compared")
         return
     base_s, base_cycles = 0.0, 0.0
-    if null is not None and capture.null_report is not None and capture.null_report.cycles:
+    if capture.null_report is not None and capture.null_report.cycles:
         base_s = summarize([r.duration_s for r in null.runs]).mean
         base_cycles = summarize(capture.null_report.cycles).mean
     ratio = (series.record.timebase_ratio or 0.0) + capture.board.get("crystal_tolerance_ratio", 0.0)
@@ -70,8 +75,8 @@ def compare_with_dut(warnings: list[str], capture: Capture, series: Series, null
     if off:
         number, difference_s = off[0]
         warnings.append(
-            f"DUT timer and scope disagree in {len(off)} of {len(runs)} runs, in run {number} by {difference_s:.3g} s: "
-            "an edge was missed, the clock is not what the board's data say, or the counter wrapped"
+            f"DUT timer and scope disagree in {len(off)} of {len(runs)} runs, in run {number} by "
+            f"{quantity(difference_s, 's')}: an edge was missed, the clock is not what the board's data say, or the counter wrapped"
         )
 
 
@@ -82,8 +87,9 @@ def check_current(warnings: list[str] | None, board: Mapping[str, Any], current_
     if low <= current_a <= high:
         return
     text = (
-        f"the implied current of {current_a:.3g} A lies outside what {board.get('name', 'the board')} can draw "
-        f"({low:g} A to {high:g} A): check the shunt's value and unit, the probe ratio and the polarity"
+        f"the implied current of {quantity(current_a, 'A')} lies outside what {board.get('name', 'the board')} can "
+        f"draw ({quantity(low, 'A')} to {quantity(high, 'A')}): check the shunt's value and unit, the probe ratio and "
+        "the polarity, and that the zero reading was taken with the DUT unpowered"
     )
     if warnings is None:
         raise CaptureError(text)
@@ -107,14 +113,30 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
         settle_s = _SETTLED_TAUS * chain.resistance_ohm * _PLAUSIBLE_DECOUPLING_F
         if mean_s < settle_s:
             warnings.append(
-                f"the decoupling behind the shunt is not known: with {_PLAUSIBLE_DECOUPLING_F:g} F a window of "
-                f"{mean_s:.3g} s is shorter than 20 time constants, and part of the energy flows outside it; give "
-                "decoupling_f"
+                f"the decoupling behind the shunt is not known: with {quantity(_PLAUSIBLE_DECOUPLING_F, 'F')} a "
+                f"window of {quantity(mean_s, 's')} is shorter than 20 time constants, and part of the energy flows "
+                "outside it; give the capacitance ([shunt] decoupling_f, or --decoupling)"
             )
+    currents = [r.current_mean_a for r in measured.runs]
+    if summarize(currents).mean < 0:
+        warnings.append("the mean current is negative: swap the ends of the shunt, or the channel is AC-coupled")
+    _warn_of_resolution(warnings, measured, abs(summarize(currents).mean))
     if np.count_nonzero(chain.sign) == 2 and any(np.dtype(c.codes.dtype).itemsize == 1 for c in chain.channels):
         lsb = max(abs(c.scale) for c in chain.channels)
         warnings.append(
             f"two single-ended channels of eight bits: one code is {lsb:.3g} V, which rarely resolves a shunt's drop"
+        )
+
+
+def _warn_of_resolution(warnings: list[str], measured: Measurement, current_a: float) -> None:
+    """Warn where the signal spans only a few codes: averaging resolves it, but the converter's non-linearity stays."""
+    chain = measured.chain
+    seen = [c for c, sign in zip(chain.channels, chain.sign, strict=True) if sign]
+    lsb_a = max(abs(c.scale) for c in seen) * chain.current_per_unit
+    if any(np.issubdtype(c.codes.dtype, np.integer) for c in seen) and current_a < _FEW_CODES * lsb_a:
+        warnings.append(
+            f"the mean current spans {current_a / lsb_a:.1f} codes of the converter: its non-linearity, not in the "
+            "uncertainty, may exceed what is stated; take a larger shunt or a smaller range"
         )
 
 

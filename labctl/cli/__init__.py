@@ -13,7 +13,7 @@ from labctl.errors import LabctlError
 COMMANDS = {
     "measure": "Measure operations on a board and print their energy.",
     "analyze": "Recompute every number from captures, or analyse files of a scope.",
-    "sim": "Run the emulated bench for other programs to talk to.",
+    "sim": "Run the emulated bench for other programs.",
 }
 EXIT_DEVICE = 1
 EXIT_USAGE = 2

@@ -34,11 +34,12 @@ class Given:
     trigger: str | None
     threshold_v: float | None
     edge: str | None
+    decoupling_f: float | None
     board: str | None
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shunt_option
 @click.option("--supply", metavar="VALUE|CHANNEL", help="Supply voltage, e.g. 3.3, or the channel that shows it.")
 @click.option("--sensed", type=click.Choice(["source", "dut"]), help="Which side of the shunt --supply holds for.")
@@ -48,6 +49,7 @@ class Given:
 @click.option("--trigger", metavar="CHANNEL", help="Channel of the trigger pin [default: the record is one window].")
 @click.option("--threshold", "threshold_v", type=float, help="Trigger threshold, volts [default: mid-swing].")
 @click.option("--edge", type=click.Choice(["rising", "falling"]), help="Edge that opens a window [default: rising].")
+@click.option("--decoupling", "decoupling_f", type=Quantity("F"), help="Capacitance behind the shunt, e.g. 4.7uF.")
 @click.option("--rate", "rate_hz", type=Quantity("Hz"), help="Sample rate, for files that do not tell it.")
 @click.option("--board", help="Check the implied current against this board's range.")
 @power_option
@@ -139,11 +141,20 @@ def _analyze_file(path: Path, given: Given, rate_hz: float | None, power: str) -
         except CaptureError as error:
             raise CaptureError(f"{path}: {error}") from error
         warnings += result.warnings
-        warnings += [f"segment {refusal.segment}: refused, {refusal.reason}" for refusal in result.refusals]
+        warnings += unitless(foreign.record, wiring)
+        warnings += [f"segment {refusal.segment + 1}: refused, {refusal.reason}" for refusal in result.refusals]
         if board is None:
             warnings += implausible(result.windows)
         description["windows"] = window_rows(result)
     return {**description, "warnings": warnings}, result, warnings
+
+
+def unitless(record: Record, wiring: Wiring) -> list[str]:
+    """Warn where the shunt's channel has no unit: its numbers are taken as volts."""
+    names = (wiring.shunt_channel, wiring.shunt_high_channel, wiring.shunt_low_channel)
+    found = [name for name in names if name is not None and not record.channels[name].unit]
+    text = "has no unit in the file; its numbers are taken as volts across the shunt"
+    return [f"{', '.join(found)} {text}"] if found else []
 
 
 def implausible(windows: Any) -> list[str]:
@@ -196,7 +207,9 @@ def wiring_for(record: Record, given: Given) -> Wiring:
     return Wiring(
         shunt=None
         if resistance_ohm is None
-        else Shunt(resistance_ohm, wiring="two-channel" if high else "low-side"),
+        else Shunt(
+            resistance_ohm, wiring="two-channel" if high else "low-side", decoupling_f=given.decoupling_f
+        ),
         supply=Supply(supply_v, sensed=sensed, channel=supply_channel) if across or high else None,
         shunt_channel=across,
         shunt_high_channel=high,

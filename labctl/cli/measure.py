@@ -15,16 +15,22 @@ DEFAULT_BYTES = 64
 
 @click.command()
 @shunt_option
-@click.option("--supply", "supply_v", type=Quantity("V"), help="Voltage of the node that the shunt sits in.")
+@click.option("--supply", "supply_v", type=Quantity("V"), help="Voltage of the shunt's node [default: the board's].")
 @click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
 @click.option("--board", help="Board [default: the bench file's, or stm32vldiscovery].")
-@click.option("--op", "operations", multiple=True, help="Operation, repeatable [default: three, and verify].")
+@click.option(
+    "--op", "operations", multiple=True, help=f"Operation, repeatable [default: {', '.join(DEFAULT_OPERATIONS)}]."
+)
 @click.option("--runs", type=click.IntRange(1, 1000), default=20, show_default=True, help="Windows per operation.")
-@click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size [default: 64, where it has one].")
+@click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size, 16 to 1024 [default: 64].")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Repeats inside a window.")
-@click.option("--zero", type=click.Path(path_type=Path), help="Apply the zero reading of this capture.")
+@click.option(
+    "--zero",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Apply the zero reading of this capture.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Errors of the emulated bench.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for captures and figures.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for what is taken [default: captures/DATE].")
 @power_option
 @json_option
 def command(

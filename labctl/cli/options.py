@@ -31,9 +31,9 @@ class Quantity(click.ParamType[float]):
 
 def shunt_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --shunt."""
-    return click.option("--shunt", "shunt_ohm", type=Quantity("ohm"), help="Shunt resistance, e.g. 1.3 or '50 mohm'.")(
-        function
-    )
+    return click.option(
+        "--shunt", "shunt_ohm", type=Quantity("ohm"), help="Shunt resistance, e.g. '50 mohm' [default: the bench's]."
+    )(function)
 
 
 def power_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -183,7 +183,7 @@ def _draw_detail(axes: Axes, waveform: Waveform, record: Record, runs: Sequence[
         margin = max(5.0, 0.1 * length)
         first = max(0, math.floor(position - margin))
         stop = min(record.n_samples, math.ceil(position + length + margin))
-        title = f"run {number + 1} of {len(runs)}, that of median energy; dashed: its mean current"
+        title = f"run {number + 1} of {len(runs)}, that of median energy (grey: least to most; dashed: its mean)"
     positions, low, mean, high = waveform.envelope(segment, first, stop, _N_STRETCHES)
     scale, label = _axis(waveform, [low, high])
     origin_s = middle.start_s if middle else float(record.segment_start_s[segment])

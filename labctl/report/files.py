@@ -73,7 +73,8 @@ def render_file(
 
 def _windows_table(windows: Sequence[RecordWindow]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("window", "start", "duration", "mean current", "mean power", "energy"):
+    powered = any(window.run is not None for window in windows)
+    for heading in ("window", "start", "duration", *(("mean current", "mean power", "energy") if powered else ())):
         table.add_column(heading, justify="right")
     for number, window in enumerate(windows[:N_WINDOWS_SHOWN], 1):
         cells = [

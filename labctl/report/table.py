@@ -16,7 +16,7 @@ from labctl.units import percent, quantity, with_uncertainty
 
 Truth = Mapping[str, float]
 
-# The contract of `--json`: these fields of a Result, in this order, then `captures`, then the truth where known.
+# The contract of `--json`: these fields of a Result, then `captures`, `warnings`, and the truth where known.
 ROW_KEYS = (
     *("board", "operation", "bytes", "implementation", "n_runs", "n_iterations", "n_refused", "n_clipped"),
     *("duration_mean_s", "duration_std_s", "duration_se_s", "duration_max_s", "duration_expanded_s"),
@@ -48,6 +48,7 @@ def to_json_rows(
     for result, paths, truth in zip(results, captures, truths, strict=True):
         row = {key: _strict(getattr(result, key)) for key in ROW_KEYS}
         row["captures"] = [str(path) for path in paths]
+        row["warnings"] = list(result.warnings)
         if truth is not None:
             row |= {f"truth_{key}": _strict(truth.get(key)) for key in TRUTH_KEYS}
         rows.append(row)
@@ -86,7 +87,7 @@ def _heading(results: Sequence[Result], bench_name: str, emulated: bool) -> str:
 
 def _explanation(results: Sequence[Result], power: str) -> str:
     factors = [result.coverage_factor for result in results if math.isfinite(result.coverage_factor)]
-    known = f", k = {_span(factors)}" if factors else ""
+    known = f"; k = {_span(factors)} for the energy" if factors else ""
     return (
         f"Per operation, trigger's cost removed; power is {_POWER_NAMES[power]}.\n"
         f"± is the expanded uncertainty (95 %{known})."
@@ -100,7 +101,7 @@ def _span(values: Sequence[float]) -> str:
 
 def _results_table(results: Sequence[Result], truths: Sequence[Truth | None]) -> Table:
     table = _plain_table("operation")
-    for heading in ("duration", "mean\ncurrent", "mean\npower", "energy", "std of runs\nand ripple"):
+    for heading in ("duration", "mean\ncurrent", "mean\npower", "energy", "std between,\nwithin runs"):
         table.add_column(heading, justify="right", overflow="fold")
     several_boards = len({result.board for result in results}) > 1
     for result, truth in zip(results, truths, strict=True):
@@ -110,7 +111,7 @@ def _results_table(results: Sequence[Result], truths: Sequence[Truth | None]) ->
             [quantity(result.current_mean_a, "A")],
             with_uncertainty(result.power_mean_w, result.power_expanded_w, "W").split(" ± "),
             with_uncertainty(result.energy_mean_j, result.energy_expanded_j, "J").split(" ± "),
-            [_ratio(result.energy_std_j, result.energy_mean_j), _ratio(result.power_ripple_w, result.power_mean_w)],
+            [_between(result), _ratio(result.power_ripple_w, result.power_mean_w)],
         ]
         for column in (1, 3, 4):
             columns[column][1:] = [f"± {part}" for part in columns[column][1:]]
@@ -132,12 +133,16 @@ def _plain_table(first_heading: str) -> Table:
 
 def _particulars(result: Result, several_boards: bool) -> list[str]:
     size = "" if result.bytes is None else f"{result.bytes} B, "
-    lines = [f"  {size}{result.n_runs} runs"]
+    lines = [f"  {size}{result.n_runs} run{'s' if result.n_runs != 1 else ''}"]
     if result.n_iterations > 1:
         lines.append(f"  {result.n_iterations} in each run")
     if several_boards:
         lines.append(f"  {result.board}")
     return lines
+
+
+def _between(result: Result) -> str:
+    return _ratio(result.energy_std_j, result.energy_mean_j) if result.n_runs > 1 else "one run"
 
 
 def _ratio(part: float, whole: float) -> str:

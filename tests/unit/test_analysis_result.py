@@ -207,7 +207,7 @@ def test_scope_and_dut_agree_or_the_first_run_that_does_not_is_named():
     counts[4] += cycles_of(50)
     result = analyze(dataclasses.replace(good, dut_report=DutReport(tuple(counts), True)))
     (warning,) = [w for w in result.warnings if "disagree" in w]
-    assert "in 1 of 20 runs, in run 5 by -5e-05 s" in warning
+    assert "in 1 of 20 runs, in run 5 by -50.0 µs" in warning
 
 
 def test_a_count_short_of_the_runs_is_not_compared():
@@ -400,7 +400,7 @@ def test_a_shunt_without_its_channel_is_an_error_not_silence():
 
 def test_kiloohms_by_mistake_are_refused_where_the_board_is_known():
     wiring = dataclasses.replace(WIRING, shunt=Shunt(1300.0))
-    with pytest.raises(CaptureError, match="implied current of 1e-05 A lies outside what made-up can draw"):
+    with pytest.raises(CaptureError, match="implied current of 10.0 µA lies outside what made-up can draw"):
         analyze_record(record_of([(200, 300)]), wiring, board=BOARD)
 
 

@@ -70,7 +70,7 @@ def text(*arguments, width=80) -> str:
 
 def test_rows_have_exactly_the_keys_of_the_contract():
     (row,) = to_json_rows([result()], [["captures/a.h5"]])
-    assert list(row) == CONTRACT
+    assert list(row) == [*CONTRACT, "warnings"]
     assert row["energy_mean_j"] == 9.214e-6
     assert row["captures"] == ["captures/a.h5"]
 
@@ -78,7 +78,7 @@ def test_rows_have_exactly_the_keys_of_the_contract():
 def test_truth_stands_beside_the_results_where_it_is_known():
     rows = to_json_rows([result(), result()], [["a"], ["b"]], [TRUTH, None])
     assert {key: rows[0][f"truth_{key}"] for key in TRUTH} == TRUTH
-    assert list(rows[1]) == CONTRACT
+    assert list(rows[1]) == [*CONTRACT, "warnings"]
 
 
 def test_what_is_no_number_becomes_null_in_strict_json():
@@ -116,7 +116,7 @@ def test_values_are_rounded_by_their_uncertainty_and_power_is_named():
     assert "sha256 191.2345 \u00b5s 14.9 mA 48.2 mW 9.21 \u00b5J 0.10 %" in lines
     assert "64 B, 20 runs ± 0.0023 \u00b5s ± 1.4 mW ± 0.28 \u00b5J 4.0 %" in lines
     assert "true value 191.2000 \u00b5s 48.10 mW 9.250 \u00b5J" in lines
-    assert "95 %, k = 1.97" in printed
+    assert "95 %; k = 1.97 for the energy" in printed
     assert "the DUT's" in printed
     assert "the supply's" in text([result()], "desk-3", False, "supply")
 
