@@ -19,18 +19,18 @@ _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp", re.DOTALL)
 class Sink:
     """A file that HDF5 writes to, and that remembers the first error instead of raising it.
 
-    HDF5 2.0 crashes the process when a write fails while it closes a file. So it never sees the error: the sink
-    drops what follows, and `check` raises.
+    HDF5 2.0 crashes the process when a callback fails while it closes a file. So it never sees an error, be it of the
+    disk or an exception of Python: the sink drops what follows, and `check` raises.
     """
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
         self._path = path
         self._position = 0
-        self._error: OSError | None = None
+        self._error: BaseException | None = None
 
     def check(self) -> None:
-        """Raise EnvironmentFault for the first error that a write met."""
+        """Raise the first error that a call met: EnvironmentFault for one of the disk, any other as it is."""
         if self._error is not None:
             with _explained(self._path):
                 raise self._error
@@ -46,27 +46,45 @@ class Sink:
                 while len(rest):
                     n_written = os.pwrite(self._descriptor, rest, place)
                     rest, place = rest[n_written:], place + n_written
-            except OSError as error:
+            except BaseException as error:  # noqa: BLE001  (kept, and raised by `check`)
                 self._error = error
         return size
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill `buffer` from the position."""
-        n_read = os.preadv(self._descriptor, [buffer], self._position)
+        """Fill `buffer` from the position; after an error with zeros."""
+        n_read = 0
+        if self._error is None:
+            try:
+                n_read = os.preadv(self._descriptor, [buffer], self._position)
+            except BaseException as error:  # noqa: BLE001
+                self._error = error
+        if self._error is not None:
+            n_read = len(buffer)
+            buffer[:] = bytes(n_read)
         self._position += n_read
         return n_read
 
     def read(self, size: int) -> bytes:
-        """Read at the position."""
-        data = os.pread(self._descriptor, size, self._position)
-        self._position += len(data)
-        return data
+        """Read at the position; after an error zeros."""
+        buffer = bytearray(size)
+        return bytes(buffer[: self.readinto(memoryview(buffer))])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: os.fstat(self._descriptor).st_size}
-        self._position = base[whence] + offset
+        base = 0
+        if whence == os.SEEK_CUR:
+            base = self._position
+        elif whence == os.SEEK_END:
+            base = self._length()
+        self._position = base + offset
         return self._position
+
+    def _length(self) -> int:
+        try:
+            return os.fstat(self._descriptor).st_size
+        except BaseException as error:  # noqa: BLE001
+            self._error = self._error or error
+            return 0
 
     def tell(self) -> int:
         """Tell the position."""
@@ -77,7 +95,7 @@ class Sink:
         if self._error is None:
             try:
                 os.ftruncate(self._descriptor, size)
-            except OSError as error:
+            except BaseException as error:  # noqa: BLE001
                 self._error = error
         return size
 
@@ -100,7 +118,11 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Sink]:
         temporary, descriptor = _create_locked(path)
     try:
         sink = Sink(descriptor, path)
-        yield sink
+        try:
+            yield sink
+        except Exception:
+            sink.check()  # what came first, not what followed from it
+            raise
         sink.check()
         with _explained(path):
             os.fsync(descriptor)
@@ -119,9 +141,14 @@ def _create_locked(path: Path) -> tuple[Path, int]:
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return temporary, descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                return temporary, descriptor
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            os.close(descriptor)
+            raise
         os.close(descriptor)  # taken for a leftover in the instant before it was locked
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from instruments.record import Channel, Record
 from labctl.errors import FileFault
+from labctl.interrupts import held
 from labctl.model import SCHEMA_CAPTURE, Capture, Wiring
 from labctl.store import pyramid, schema
 from labctl.store.atomic import Sink, new_file
@@ -27,14 +28,16 @@ _LIBVER = ("v110", "v110")
 def write_capture(path: Path | str, capture: Capture, *, overwrite: bool = False, compress: bool = True) -> Path:
     """Write `capture` to `path` and return it; codes are read, packed and written a block at a time.
 
-    The file appears whole, under its final name, or not at all. `compress=False` leaves codes as they are, in one
-    piece, for benchmarks. Raises FileFault where the name is taken and `overwrite` is false, EnvironmentFault where
-    the disk is full or the folder cannot be written, TypeError for metadata that no file could give back.
+    The file appears whole, under its final name, or not at all; Ctrl-C meanwhile takes effect when it is in place,
+    for HDF5 calls back into Python and an exception there crashes the process. `compress=False` leaves codes as they
+    are, in one piece, for benchmarks. Raises FileFault where the name is taken and `overwrite` is false,
+    EnvironmentFault where the disk is full or the folder cannot be written, TypeError for metadata that no file could
+    give back.
     """
     path = Path(path)
     document = schema.encode_capture(capture)
     truth = None if capture.truth is None else schema.to_text(schema.encode(capture.truth, "truth"))
-    with new_file(path, overwrite) as sink, h5py.File(sink, "w", driver="fileobj", libver=_LIBVER) as file:
+    with held(), new_file(path, overwrite) as sink, h5py.File(sink, "w", driver="fileobj", libver=_LIBVER) as file:
         writer = _Writer(file, sink, compress)
         triggers = {}
         for name, record in capture.records.items():

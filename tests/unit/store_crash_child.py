@@ -1,6 +1,6 @@
-"""Write captures in forked children and kill them: run by test_store_atomic.py, prints JSON of what was left.
+"""Write captures in forked children and disturb them: run by test_store_atomic.py, prints JSON of what was left.
 
-Usage: store_crash_child.py FOLDER kill-before|kill-half|kill-overwrite|random-kills|file-size-limit
+Usage: store_crash_child.py FOLDER kill-before|kill-half|kill-overwrite|random-kills|file-size-limit|interrupts|errors
 """
 
 import json
@@ -149,6 +149,68 @@ def file_size_limit(folder):
     return points
 
 
+class Refused(BaseException):
+    """No Exception, as KeyboardInterrupt is none."""
+
+
+def disturb_sink(k, what):
+    """Call `what` at the start of the k-th call that HDF5 makes of a sink."""
+    left = k
+
+    def wrap(real):
+        def call(self, *arguments):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                what()
+            return real(self, *arguments)
+
+        return call
+
+    for name in ("write", "readinto", "seek", "truncate", "flush"):
+        setattr(atomic.Sink, name, wrap(getattr(atomic.Sink, name)))
+
+
+def fail_call(k):
+    """Let the k-th system call of a sink raise what is no OSError."""
+    left = k
+
+    def wrap(real):
+        def call(*arguments):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Refused
+            return real(*arguments)
+
+        return call
+
+    for name in ("pwrite", "preadv", "ftruncate", "fstat"):
+        setattr(atomic.os, name, wrap(getattr(os, name)))
+
+
+def sweep_sink(folder, prepare):
+    """Disturb one call after another, until a writer comes to its end undisturbed."""
+    points, path = [], folder / "a.h5"
+    for k in range(1, 10_000):
+        for left in folder.iterdir():
+            left.unlink()
+
+        def work(tell, k=k):
+            prepare(k)
+            try:
+                write_capture(path, capture(NEW))
+            except BaseException as error:  # noqa: BLE001
+                os.write(tell, type(error).__name__.encode())
+
+        status, told = fork(work)
+        final, left = state(path), sorted(one.name for one in folder.iterdir())
+        points.append({"status": status, "raised": told or None, "final": final, "left": left})
+        if status == 0 and not told:
+            return points
+    raise SystemExit("the child never came to its end")
+
+
 def main():
     folder = Path(sys.argv[1])
     outcome = {
@@ -157,6 +219,8 @@ def main():
         "kill-overwrite": lambda: sweep(folder, half=True, overwrite=True),
         "random-kills": lambda: random_kills(folder),
         "file-size-limit": lambda: file_size_limit(folder),
+        "interrupts": lambda: sweep_sink(folder, lambda k: disturb_sink(k, lambda: signal.raise_signal(signal.SIGINT))),
+        "errors": lambda: sweep_sink(folder, fail_call),
     }[sys.argv[2]]()
     print(json.dumps(outcome))
 

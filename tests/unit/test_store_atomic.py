@@ -208,6 +208,23 @@ def test_where_there_are_no_hard_links(tmp_path, monkeypatch):
     assert names(tmp_path) == ["a.h5"]
 
 
+def test_an_interrupt_at_any_call_of_hdf5_waits_for_the_file(tmp_path):
+    *points, undisturbed = run_child(tmp_path, "interrupts")
+    assert len(points) > 20
+    whole = {"status": 0, "final": "whole", "left": ["a.h5"]}
+    assert undisturbed == {**whole, "raised": None}
+    for k, point in enumerate(points, 1):
+        assert point == {**whole, "raised": "KeyboardInterrupt"}, f"call {k}"
+
+
+def test_any_exception_in_a_call_of_hdf5_is_raised_and_leaves_nothing(tmp_path):
+    *points, undisturbed = run_child(tmp_path, "errors")
+    assert len(points) > 20
+    assert undisturbed["final"] == "whole"
+    for k, point in enumerate(points, 1):
+        assert point == {"status": 0, "raised": "Refused", "final": "absent", "left": []}, f"call {k}"
+
+
 class Interrupts:
     """Codes whose reading is interrupted by the person."""
 
@@ -253,6 +270,16 @@ def test_a_file_that_another_writer_took_for_a_leftover_is_made_again(tmp_path, 
     assert len(taken) == 1
     assert value_of(path) == 6
     assert names(tmp_path) == ["a.h5"]
+
+
+def test_a_disk_that_knows_no_locks(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(atomic.fcntl, "flock", refuse)
+    with pytest.raises(EnvironmentFault, match=r"cannot write .*a\.h5: No locks available"):
+        write_capture(tmp_path / "a.h5", capture())
+    assert names(tmp_path) == []
 
 
 def test_a_folder_that_is_not_there(tmp_path):
