@@ -27,13 +27,13 @@ LEVEL_MAX_RATIO = 0.75  # of full scale, from mid-screen [PG] p. 1014
 DIVISIONS = 8
 GAIN_RATIO = 0.02  # [DS]
 OFFSET_DIVISIONS, OFFSET_FIXED_V, OFFSET_SETTING_RATIO = 0.1, 2e-3, 0.01  # [DS]
-# rms: a fixed part and a part of a division. The 3000T's own was not found: limits of a comparable oscilloscope,
+# rms: a fixed part and a part of a division. Not verified against [DS]: limits of a comparable oscilloscope,
 # Tektronix MSO3000 and DPO3000 user manual p. 166, 300 MHz model, at full bandwidth and with the 20 MHz limit.
 NOISE_FULL_V, NOISE_FULL_RATIO = 140e-6, 0.06
 NOISE_LIMITED_V, NOISE_LIMITED_RATIO = 30e-6, 0.05
 TIMEBASE_RATIO = 10e-6  # [SG]
 ACCURACY_SOURCE = (
-    "assumption, to be checked against Keysight 3000T X-Series data sheet 5992-0140EN: gain ±2 % of full scale as a "
+    "assumption, not verified against Keysight 3000T X-Series data sheet 5992-0140EN: gain ±2 % of full scale as a "
     "slope, offset ±(0.1 div + 2 mV + 1 % of the offset setting); noise: that of a Tektronix MSO3000 (manual p. 166)"
 )
 
@@ -87,15 +87,18 @@ def _check_channel(channel: ChannelSettings, names: tuple[str, ...]) -> None:
     if channel.coupling not in ("DC", "AC"):
         raise OutOfRange(f"{channel.name} coupling must be DC or AC, not {channel.coupling!r}")
     probe = channel.probe_ratio
-    _within(f"{channel.name} probe ratio", probe, PROBE_MIN_RATIO, PROBE_MAX_RATIO, ": 1")
-    _within(f"{channel.name} range", channel.range_v, RANGE_MIN_V * probe, RANGE_MAX_V * probe, "V")
+    _within(f"{channel.name} probe ratio", probe, PROBE_MIN_RATIO, PROBE_MAX_RATIO, "to 1")
+    # At the probe's tip everything is as many times larger as the probe divides.
+    through = "" if probe == 1 else f" with its {probe:g}:1 probe"
+    _within(f"{channel.name} range", channel.range_v, RANGE_MIN_V * probe, RANGE_MAX_V * probe, "V", through)
     limit_v = probe * (OFFSET_MAX_COARSE_V if channel.range_v > COARSE_FROM_V * probe else OFFSET_MAX_V)
-    _within(f"{channel.name} offset", channel.offset_v, -limit_v, limit_v, "V")
+    _within(f"{channel.name} offset", channel.offset_v, -limit_v, limit_v, "V", through)
 
 
-def _within(what: str, value: float, low: float, high: float, unit: str) -> None:
+def _within(what: str, value: float, low: float, high: float, unit: str, condition: str = "") -> None:
     if not low <= value <= high:
-        raise OutOfRange(f"{what} must be from {low:g} to {high:g} {unit}, not {value:g} {unit}")
+        limits = f"from {low:g} {unit} to {high:g} {unit}{condition}"
+        raise OutOfRange(f"{what} must be {limits}, not {value:g} {unit}")
 
 
 def channel_number(name: str) -> int:

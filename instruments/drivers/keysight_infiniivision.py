@@ -2,14 +2,14 @@
 
 Sources, cited below by the short names in brackets:
   [PG]  Keysight InfiniiVision 3000T X-Series Oscilloscopes Programmer's Guide: p. 1014 trigger level, p. 1095 BYTE
-        format, p. 1255 run bit; pages that were not at hand there are from the same text in
+        format, p. 1255 run bit; its other pages are not verified, and cited from the same text in
   [PG3] Agilent InfiniiVision 3000 X-Series Programmer's Guide (p. 192 arm event register, p. 940 preamble),
   [PG2] Keysight InfiniiVision 2000 X-Series Programmer's Guide (p. 632 data conversion, p. 640 points) and
   [PG4] Keysight InfiniiVision 4000 X-Series Programmer's Guide (p. 1570 error queue);
   [UG]  Agilent InfiniiVision 3000 X-Series User's Guide p. 270 (memory: shared by a channel pair, divided by segments);
   [SG]  Agilent 4000 X-Series Service Guide p. 52 (time base);
-  [DS]  Keysight InfiniiVision 3000T X-Series data sheet 5992-0140EN. It was not at hand: figures marked [DS] are
-        assumptions, to be checked against it before a measurement is published.
+  [DS]  Keysight InfiniiVision 3000T X-Series data sheet 5992-0140EN. Figures marked [DS] are assumptions, not verified
+        against it: check them before a measurement is published.
 
 Firmware revisions tried: none. Nothing ran on silicon; dialogues and the emulated bench only. Not covered: digital
 channels, average, peak and high-resolution acquisition, 50 ohm input, external trigger.
@@ -104,8 +104,10 @@ class KeysightInfiniiVision:
         return self._identify(self._scpi.timeout_s)
 
     def capabilities(self) -> Capabilities:
-        """Return the limits to plan within; rate and memory are for one channel of each pair (1-2, 3-4), half with
-        both."""
+        """Return the limits to plan within, at 1:1: a probe multiplies those of the range.
+
+        Rate and memory are for one channel of each pair (1-2, 3-4); with both it is half.
+        """
         identity = self._identity or self.identify()
         n_channels = int(identity.model[-2])
         return Capabilities(
@@ -128,6 +130,7 @@ class KeysightInfiniiVision:
         self._asked, self._granted, self._n_taken, self._replies = settings, None, 0, {}
         self._link.write("*CLS")
         self._scpi.command(":STOP")
+        self._end_bulk()
         channels = tuple(self._set_channel(channel) for channel in settings.channels)
         for name in names:
             if name not in {channel.name for channel in channels}:
@@ -347,9 +350,15 @@ class KeysightInfiniiVision:
         self._scpi.command(":WAVeform:POINts:MODE RAW")
         return parse_preamble(self._scpi.query(":WAVeform:PREamble?"), f"{self._link.resource} {name}")
 
+    def _end_bulk(self) -> None:
+        """Let a read-out hold one segment again, whatever an earlier one left, and learn whether the firmware knows."""
+        if self._bulk is not False:
+            self._link.write(":WAVeform:SEGMented:ALL OFF")
+            self._bulk = not self._scpi.errors()
+
     def _read_segments(self, codes: np.ndarray[Any, Any], tags_s: np.ndarray[Any, Any]) -> None:
         """Fill `codes` with every segment: in one block where the firmware can, else one by one."""
-        if self._bulk is not False:
+        if self._bulk:
             self._link.write(":WAVeform:SEGMented:ALL ON")
             self._bulk = not self._scpi.errors()
         if self._bulk:

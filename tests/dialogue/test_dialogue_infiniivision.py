@@ -6,7 +6,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from instruments.drivers.infiniivision_facts import parse_preamble
+from instruments.drivers.infiniivision_facts import check_settings, make_channel, parse_preamble
 from instruments.drivers.keysight_infiniivision import KeysightInfiniiVision
 from instruments.errors import BadData, InstrumentTimeout, LinkLost, OutOfRange, Rejected, WrongIdentity
 from instruments.protocols import AcquisitionSettings, ChannelSettings, Recorder, TriggerSettings
@@ -18,6 +18,7 @@ FAULT = (":SYSTem:ERRor?", '-222,"Data out of range"')
 
 SHUNT = ChannelSettings("CH1", range_v=0.04, offset_v=0.01, bandwidth_limit=True)
 PIN = ChannelSettings("CH2", range_v=8.0, offset_v=2.0, probe_ratio=10.0)
+THROUGH_100 = replace(SHUNT, probe_ratio=100.0)
 SINGLE = AcquisitionSettings((SHUNT,), None, span_s=1e-3, pre_s=0.0)
 SERIES = AcquisitionSettings((SHUNT, PIN), TriggerSettings("CH2", 1.5), span_s=1e-3, pre_s=1e-4, n_segments=3)
 
@@ -57,10 +58,11 @@ WAVEFORM = [
     (":ACQuire:SRATe?", "+1.25000000E+09"),
 ]
 SHUNT_STEPS = channel(1, "1", "0.04", "0.01", "ON", ("+1.00000E+00", "+40.0E-03", "+10.0000E-03"))
+ALL_ON, ALL_OFF = (":WAVeform:SEGMented:ALL ON", None), (":WAVeform:SEGMented:ALL OFF", None)
+UNKNOWN = (":SYSTem:ERRor?", '-113,"Undefined header"')
+START = [("*CLS", None), (":STOP", None), OK, ALL_OFF, OK]
 CONFIGURE_SINGLE = [
-    ("*CLS", None),
-    (":STOP", None),
-    OK,
+    *START,
     *SHUNT_STEPS,
     *sent(":CHANnel2:DISPlay", "OFF", "0"),
     *timebase("0.0005", ("+1.00000E-03", "+500.000E-06")),
@@ -70,9 +72,7 @@ CONFIGURE_SINGLE = [
     *WAVEFORM,
 ]
 CONFIGURE_SERIES = [
-    ("*CLS", None),
-    (":STOP", None),
-    OK,
+    *START,
     *SHUNT_STEPS,
     *channel(2, "10", "8", "2", "OFF", ("+1.00000E+01", "+8.00E+00", "+2.00000E+00")),
     *timebase("0.0004", ("+1.00000E-03", "+400.000E-06")),
@@ -174,13 +174,13 @@ def test_configure_series_returns_what_was_granted(dialogue):
 
 
 def test_a_complaint_carries_command_and_queue(dialogue):
-    steps = [IDN, ("*CLS", None), (":STOP", None), OK, (":CHANnel1:DISPlay ON", None), FAULT, OK]
+    steps = [IDN, *START, (":CHANnel1:DISPlay ON", None), FAULT, OK]
     with dialogue(*steps) as link, pytest.raises(Rejected, match=r':CHANnel1:DISPlay ON: -222,"Data out of range"'):
         ready(link).configure(SINGLE)
 
 
 def test_another_word_read_back_is_refused(dialogue):
-    steps = [*CONFIGURE_SINGLE[:3], *sent(":CHANnel1:DISPlay", "ON", "1"), *sent(":CHANnel1:COUPling", "DC", "AC")]
+    steps = [*START, *sent(":CHANnel1:DISPlay", "ON", "1"), *sent(":CHANnel1:COUPling", "DC", "AC")]
     with dialogue(IDN, *steps) as link, pytest.raises(Rejected, match="COUPling was set to DC but reads back 'AC'"):
         ready(link).configure(SINGLE)
 
@@ -194,13 +194,13 @@ def test_another_word_read_back_is_refused(dialogue):
     ],
 )
 def test_a_setting_that_matters_must_be_granted(dialogue, replies, what):
-    steps = [*CONFIGURE_SINGLE[:3], *channel(1, "1", "0.04", "0.01", "ON", replies)]
+    steps = [*START, *channel(1, "1", "0.04", "0.01", "ON", replies)]
     with dialogue(IDN, *steps) as link, pytest.raises(Rejected, match=what):
         ready(link).configure(SINGLE)
 
 
 def test_a_shorter_span_is_refused(dialogue):
-    steps = [*CONFIGURE_SINGLE[:3], *SHUNT_STEPS, *sent(":CHANnel2:DISPlay", "OFF", "0")]
+    steps = [*START, *SHUNT_STEPS, *sent(":CHANnel2:DISPlay", "OFF", "0")]
     steps += timebase("0.0005", ("+5.0E-04", "+2.5E-04"))[:9]
     with dialogue(IDN, *steps) as link, pytest.raises(Rejected, match=r"TIMebase:RANGe was set to 0.001 but 0.0005"):
         ready(link).configure(SINGLE)
@@ -210,27 +210,30 @@ BAD = [
     (replace(SINGLE, channels=()), "at least one channel"),
     (replace(SINGLE, channels=(SHUNT, SHUNT)), "twice"),
     (replace(SINGLE, channels=(replace(SHUNT, name="CH7"),)), "no channel 'CH7'"),
-    (replace(SINGLE, channels=(replace(SHUNT, range_v=nan),)), "range must be from 0.008 to 40 V, not nan"),
-    (replace(SINGLE, channels=(replace(SHUNT, range_v=0.004),)), "range must be from 0.008 to 40 V"),
-    (replace(SINGLE, channels=(replace(PIN, range_v=500.0),)), "range must be from 0.08 to 400 V"),
-    (replace(SINGLE, channels=(replace(SHUNT, offset_v=3.0),)), "offset must be from -2 to 2 V"),
+    (replace(SINGLE, channels=(replace(SHUNT, range_v=nan),)), "range must be from 0.008 V to 40 V, not nan"),
+    (replace(SINGLE, channels=(replace(SHUNT, range_v=0.004),)), "CH1 range must be from 0.008 V to 40 V, not 0.004 V"),
+    (replace(SINGLE, channels=(replace(PIN, range_v=500.0),)), "CH2 range must be from 0.08 V to 400 V with its 10:1 probe"),
+    (replace(SINGLE, channels=(THROUGH_100,)), "CH1 range must be from 0.8 V to 4000 V with its 100:1 probe, not 0.04 V"),
+    (replace(SINGLE, channels=(replace(SHUNT, offset_v=3.0),)), "offset must be from -2 V to 2 V, not 3 V"),
+    (replace(SINGLE, channels=(replace(PIN, offset_v=21.0),)), "offset must be from -20 V to 20 V with its 10:1 probe"),
+    (replace(SINGLE, channels=(replace(PIN, range_v=17.0, offset_v=501.0),)), "from -500 V to 500 V with its 10:1"),
     (replace(SINGLE, channels=(replace(SHUNT, offset_v=nan),)), "offset"),
     (replace(SINGLE, channels=(replace(SHUNT, probe_ratio=0.0),)), "probe ratio"),
     (replace(SINGLE, channels=(replace(SHUNT, probe_ratio=nan),)), "probe ratio"),
     (replace(SINGLE, channels=(replace(SHUNT, coupling="GND"),)), "coupling must be DC or AC"),
-    (replace(SINGLE, span_s=0.0), "span must be from 2e-08 to 500 s"),
+    (replace(SINGLE, span_s=0.0), "span must be from 2e-08 s to 500 s"),
     (replace(SINGLE, span_s=inf), "span"),
     (replace(SINGLE, pre_s=-1e-6), "pre-trigger"),
-    (replace(SINGLE, pre_s=2e-3), "pre-trigger time must be from 0 to 0.001 s"),
+    (replace(SINGLE, pre_s=2e-3), "pre-trigger time must be from 0 s to 0.001 s"),
     (replace(SINGLE, rate_hz=nan), "sample rate"),
-    (replace(SINGLE, rate_hz=6e9), "sample rate must be from 0 to 5e"),
+    (replace(SINGLE, rate_hz=6e9), "sample rate must be from 0 Hz to 5e"),
     (replace(SINGLE, n_segments=2), "without a trigger"),
     (replace(SERIES, n_segments=0), "number of segments must be a whole number from 1 to 1000"),
     (replace(SERIES, n_segments=1001), "number of segments"),
     (replace(SERIES, n_segments=2.5), "number of segments"),
     (replace(SERIES, trigger=TriggerSettings("CH3", 1.5)), "trigger source 'CH3' is not among"),
     (replace(SERIES, trigger=TriggerSettings("CH2", 1.5, "both")), "rising or falling"),
-    (replace(SERIES, trigger=TriggerSettings("CH2", 8.5)), "trigger level must be from -4 to 8 V"),
+    (replace(SERIES, trigger=TriggerSettings("CH2", 8.5)), "trigger level must be from -4 V to 8 V"),
     (replace(SERIES, trigger=TriggerSettings("CH2", nan)), "trigger level"),
 ]
 
@@ -329,10 +332,24 @@ def test_fetch_single(dialogue):
     # 0.1 div of 5 mV + 2 mV + 1 % of 10 mV
     assert shunt.accuracy.gain_ratio == 0.02
     assert shunt.accuracy.offset_limit == pytest.approx(0.0026)
+    assert "not verified" in shunt.accuracy.source
+
+
+def test_a_probe_multiplies_the_fixed_errors_too():
+    """0.1 div of 1 V + 2 mV times ten + 1 % of 2 V; noise 140 uV times ten + 6 % of 1 V."""
+    channel = make_channel(PIN, np.zeros((1, 4), np.uint8), parse_preamble(PREAMBLE_PIN, "CH2"))
+    assert channel.accuracy.offset_limit == pytest.approx(0.1 + 0.02 + 0.02)
+    assert channel.accuracy.noise_rms == pytest.approx(1.4e-3 + 0.06)
+
+
+def test_offset_limits_are_those_of_the_input_times_the_probe():
+    """At 200 mV/div of the input 2 V, above it 50 V; through 10:1 ten times that, at both ends of the step."""
+    fine, coarse = replace(PIN, range_v=16.0, offset_v=20.0), replace(PIN, range_v=17.0, offset_v=-500.0)
+    for channel in (fine, coarse):
+        check_settings(replace(SINGLE, channels=(channel,)), ("CH2",))
 
 
 BLOCKS = {1: bytes(range(12)), 2: bytes(range(100, 112))}
-ALL_ON, ALL_OFF = (":WAVeform:SEGMented:ALL ON", None), (":WAVeform:SEGMented:ALL OFF", None)
 
 
 def series(link, *, taken=3):
@@ -353,18 +370,39 @@ def test_fetch_all_segments_in_one_block(dialogue):
     assert record.n_segments == 3
 
 
-def test_fetch_falls_back_to_one_segment_at_a_time(dialogue):
-    steps = [*CONFIGURE_SERIES, *DONE_SERIES, *TAGS]
-    for n, preamble in ((1, PREAMBLE), (2, PREAMBLE_PIN)):
-        steps += select(n, preamble)
-        if n == 1:
-            steps += [ALL_ON, (":SYSTem:ERRor?", '-113,"Undefined header"'), OK]
+def one_by_one(steps, channels=((1, PREAMBLE), (2, PREAMBLE_PIN))):
+    """Return the steps with the read-out of one segment after the other behind them."""
+    for n, preamble in channels:
+        steps = [*steps, *select(n, preamble)]
         for segment, tag in enumerate(("+0.0E+00", "+1.5E-03", "+3.0E-03")):
             steps += [*index(segment + 1, tag), (DATA, BLOCKS[n][4 * segment : 4 * segment + 4]), OPC]
-    with dialogue(IDN, *steps, OK) as link:
-        record = series(link).fetch()
+    return [*steps, OK]
+
+
+def test_fetch_falls_back_to_one_segment_at_a_time(dialogue):
+    """Firmware that does not know the command is asked once, when it is first configured."""
+    first = [*START[:4], UNKNOWN, OK, *CONFIGURE_SERIES[5:]]
+    again = [*START[:3], *CONFIGURE_SERIES[5:]]
+    steps = [*one_by_one([*first, *DONE_SERIES, *TAGS]), *one_by_one([*again, *DONE_SERIES, *TAGS])]
+    with dialogue(IDN, *steps) as link:
+        scope = series(link)
+        record = scope.fetch()
+        scope.configure(SERIES)
+        scope.wait(1.0)
+        scope.fetch()
     assert record.channels["CH1"].codes.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert record.channels["CH2"].codes[1].tolist() == [104, 105, 106, 107]
+
+
+def test_a_bulk_read_out_that_broke_is_switched_off_before_the_next(dialogue):
+    """A broken block leaves ALL on in the instrument; the next series, of this program or of another, begins clean."""
+    broken = [*CONFIGURE_SERIES, *DONE_SERIES, *TAGS, *select(1, PREAMBLE), ALL_ON, OK, (DATA, InstrumentTimeout("cut"))]
+    with dialogue(IDN, *broken, *CONFIGURE_SINGLE) as link:
+        scope = series(link)
+        with pytest.raises(InstrumentTimeout, match="cut"):
+            scope.fetch()
+        link.reopen()
+        assert scope.configure(SINGLE) == replace(SINGLE, rate_hz=1.25e9)
 
 
 def test_a_repeated_time_tag_means_the_index_did_not_move(dialogue):
