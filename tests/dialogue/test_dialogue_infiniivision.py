@@ -212,8 +212,8 @@ BAD = [
     (replace(SINGLE, channels=(replace(SHUNT, name="CH7"),)), "no channel 'CH7'"),
     (replace(SINGLE, channels=(replace(SHUNT, range_v=nan),)), "range must be from 0.008 V to 40 V, not nan"),
     (replace(SINGLE, channels=(replace(SHUNT, range_v=0.004),)), "CH1 range must be from 0.008 V to 40 V, not 0.004 V"),
-    (replace(SINGLE, channels=(replace(PIN, range_v=500.0),)), "CH2 range must be from 0.08 V to 400 V with its 10:1 probe"),
-    (replace(SINGLE, channels=(THROUGH_100,)), "CH1 range must be from 0.8 V to 4000 V with its 100:1 probe, not 0.04 V"),
+    (replace(SINGLE, channels=(replace(PIN, range_v=500.0),)), "range must be from 0.08 V to 400 V with its 10:1 probe"),
+    (replace(SINGLE, channels=(THROUGH_100,)), "CH1 range must be from 0.8 V to 4000 V with its 100:1 probe"),
     (replace(SINGLE, channels=(replace(SHUNT, offset_v=3.0),)), "offset must be from -2 V to 2 V, not 3 V"),
     (replace(SINGLE, channels=(replace(PIN, offset_v=21.0),)), "offset must be from -20 V to 20 V with its 10:1 probe"),
     (replace(SINGLE, channels=(replace(PIN, range_v=17.0, offset_v=501.0),)), "from -500 V to 500 V with its 10:1"),
@@ -396,7 +396,8 @@ def test_fetch_falls_back_to_one_segment_at_a_time(dialogue):
 
 def test_a_bulk_read_out_that_broke_is_switched_off_before_the_next(dialogue):
     """A broken block leaves ALL on in the instrument; the next series, of this program or of another, begins clean."""
-    broken = [*CONFIGURE_SERIES, *DONE_SERIES, *TAGS, *select(1, PREAMBLE), ALL_ON, OK, (DATA, InstrumentTimeout("cut"))]
+    taken = [*CONFIGURE_SERIES, *DONE_SERIES, *TAGS]
+    broken = [*taken, *select(1, PREAMBLE), ALL_ON, OK, (DATA, InstrumentTimeout("cut"))]
     with dialogue(IDN, *broken, *CONFIGURE_SINGLE) as link:
         scope = series(link)
         with pytest.raises(InstrumentTimeout, match="cut"):
