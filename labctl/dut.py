@@ -20,7 +20,8 @@ PROTOCOL_VERSION = "1"
 # What an operation with a message takes where nothing else is asked; the others take no `bytes`.
 DEFAULT_BYTES = {"aes-128-ctr": 64, "sha256": 64}
 PAUSE_MAX_S = 10.0
-# At 24 MHz all known answers need 6 s, the longest warm-up 2 s; without optimisation by the compiler 80 s and 27 s.
+# At 24 MHz all known answers need 6 s, the longest warm-up 2 s; without optimisation by the compiler 80 s and 27 s. The
+# DUT cannot answer while it computes, so a link that dies meanwhile shows only by this silence.
 SELF_TEST_TIMEOUT_S = 120.0
 PREPARE_TIMEOUT_S = 60.0
 _HELLO_INTERVAL_S = 0.5
@@ -100,7 +101,10 @@ class Dut:
     def list_operations(self) -> tuple[str, ...]:
         """List the operations that the firmware knows."""
         _, answer = self._ask("list", "list", self._link.timeout_s)
-        return tuple(_pairs(answer)["ops"].split(","))
+        names = tuple(name for name in _pairs(answer).get("ops", "").split(",") if name)
+        if not names:
+            raise _lacks(answer, "a list 'ops'")
+        return names
 
     def self_test(self, operation: Operation | None = None) -> int:
         """Let the DUT check its known answers, all or those behind one operation; return how many were right."""
@@ -149,10 +153,13 @@ class Dut:
         data, answer = self._answer("go", "done", timeout_s)
         cycles: list[int] = []
         for line in data:
-            words = line.split()
-            if words[0] != "cycles" or not all(w.isdecimal() for w in words[1:]) or int(words[1]) != len(cycles):
+            word, *numbers = line.split() or [""]
+            if word != "cycles" or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+                raise DeviceTransient(f"{self.port}: {'data ' + line!r} is no part of a report: measure again")
+            first, *counts = map(int, numbers)
+            if first != len(cycles):
                 raise DeviceTransient(f"{self.port}: a part of the report is missing before {line!r}: measure again")
-            cycles += [int(word) for word in words[2:]]
+            cycles += counts
         values = _pairs(answer)
         if len(cycles) != operation.n_runs:
             raise DeviceTransient(
@@ -200,7 +207,12 @@ class Dut:
                 f"{self.port}: the crystal of {said['board']} did not start; it runs at about {said['clock_hz']} Hz "
                 "from its internal oscillator, too inaccurate to measure: check the crystal and its solder bridges"
             )
-        self._clock_hz = float(_number(said, "clock_hz", "hello"))
+        clock_hz = _number(said, "clock_hz", "hello")
+        if clock_hz == 0:
+            raise DeviceStable(
+                f"{self.port}: the firmware says that its clock stands still (clock_hz=0): flash it again"
+            )
+        self._clock_hz = float(clock_hz)
         return said
 
     def _check_output(self, operation: Operation, values: dict[str, str], answer: str) -> int:
@@ -234,11 +246,12 @@ class Dut:
 
     def _answer(self, command: str, verb: str, timeout_s: float) -> tuple[list[str], str]:
         data: list[str] = []
-        deadline_s = time.monotonic() + timeout_s
+        silence_s = timeout_s
+        deadline_s = time.monotonic() + silence_s
         while True:
             line = self._link.read_line(deadline_s)
             if line is None:
-                self._silence(command, timeout_s)
+                self._silence(command, silence_s, len(data))
             payload = unframe(line)
             if payload is None:
                 raise GarbledLine(f"{self.port}: the answer to {command!r} is {describe(line)}: check cable and ground")
@@ -249,10 +262,11 @@ class Dut:
                 )
             if payload.startswith("err "):
                 self._refused(command, payload)
-            if payload.startswith("data "):
-                data.append(payload.removeprefix("data "))
+            if payload == "data" or payload.startswith("data "):
+                data.append(payload.removeprefix("data").removeprefix(" "))
                 # Only the silence of a series is long: its lines follow one another.
-                deadline_s = time.monotonic() + self._link.timeout_s
+                silence_s = self._link.timeout_s
+                deadline_s = time.monotonic() + silence_s
             elif payload.startswith(f"ok {verb}"):
                 return data, payload
             elif not payload.startswith("ok hello"):
@@ -269,10 +283,13 @@ class Dut:
             raise DeviceStable(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
         raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")
 
-    def _silence(self, command: str, timeout_s: float) -> NoReturn:
+    def _silence(self, command: str, silence_s: float, n_data: int) -> NoReturn:
+        what = (
+            f"{command!r} was answered by {n_data} line(s), then by nothing" if n_data else f"no answer to {command!r}"
+        )
         part = f", only {describe(bytes(self._link.pending))}" if self._link.pending else ""
         raise DeviceTransient(
-            f"{self.port}: no answer to {command!r} within {timeout_s:g} s{part}: the DUT may have lost its supply, "
+            f"{self.port}: {what} within {silence_s:g} s{part}: the DUT may have lost its supply, "
             "met a fault, or still be busy; power it off and on, then measure again"
         )
 
@@ -308,5 +325,9 @@ def _pairs(payload: str) -> dict[str, str]:
 
 def _number(values: dict[str, str], key: str, answer: str) -> int:
     if not values.get(key, "").isdecimal():
-        raise DeviceStable(f"the DUT's answer {answer!r} lacks a number {key!r}: flash the firmware of this labctl")
+        raise _lacks(answer, f"a number {key!r}")
     return int(values[key])
+
+
+def _lacks(answer: str, what: str) -> DeviceStable:
+    return DeviceStable(f"the DUT's answer {answer!r} lacks {what}: flash the firmware of this labctl")

@@ -212,7 +212,7 @@ BAD = [
     (replace(SINGLE, channels=(replace(SHUNT, name="CH7"),)), "no channel 'CH7'"),
     (replace(SINGLE, channels=(replace(SHUNT, range_v=nan),)), "range must be from 0.008 V to 40 V, not nan"),
     (replace(SINGLE, channels=(replace(SHUNT, range_v=0.004),)), "CH1 range must be from 0.008 V to 40 V, not 0.004 V"),
-    (replace(SINGLE, channels=(replace(PIN, range_v=500.0),)), "range must be from 0.08 V to 400 V with its 10:1 probe"),
+    (replace(SINGLE, channels=(replace(PIN, range_v=500.0),)), "range must be from 0.08 V to 400 V with its 10:1"),
     (replace(SINGLE, channels=(THROUGH_100,)), "CH1 range must be from 0.8 V to 4000 V with its 100:1 probe"),
     (replace(SINGLE, channels=(replace(SHUNT, offset_v=3.0),)), "offset must be from -2 V to 2 V, not 3 V"),
     (replace(SINGLE, channels=(replace(PIN, offset_v=21.0),)), "offset must be from -20 V to 20 V with its 10:1 probe"),

@@ -203,6 +203,52 @@ def test_silence_says_what_to_check():
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize("answer", ["ok list", "ok list ops=", "ok list names=null", "ok list ops=,"])
+def test_a_list_without_names_shows_what_came(answer: str):
+    with talking(("list", [answer])) as dut, pytest.raises(DeviceStable, match=f"{answer}' lacks a list 'ops'"):
+        dut.list_operations()
+
+
+def test_an_unknown_operation_and_no_list_of_known_ones():
+    command = "prepare op=md5 runs=20 n=1 pause_us=1000"
+    with (
+        talking(("hello", [HELLO]), (command, ["err operation md5"]), ("list", ["ok list"])) as dut,
+        pytest.raises(DeviceStable, match="lacks a list"),
+    ):
+        dut.prepare(Operation("md5"), 1e-3)
+
+
+def test_a_clock_that_stands_still_is_refused():
+    with (
+        talking(("hello", [HELLO.replace("clock_hz=24000000", "clock_hz=0")])) as dut,
+        pytest.raises(DeviceStable, match="clock_hz=0"),
+    ):
+        dut.hello()
+
+
+@pytest.mark.parametrize(
+    ("call", "command", "bound"),
+    [
+        (lambda dut: dut.self_test(), "kat", "SELF_TEST_TIMEOUT_S"),
+        (lambda dut: dut.prepare(SHA256, 1.5e-3), PREPARE, "PREPARE_TIMEOUT_S"),
+    ],
+)
+def test_a_long_silence_says_how_long_it_was(monkeypatch, call, command: str, bound: str):
+    monkeypatch.setattr(f"labctl.dut.{bound}", 0.125)
+    script = ([("hello", [HELLO])] if command == PREPARE else []) + [(command, [])]
+    with talking(*script) as dut, pytest.raises(DeviceTransient, match=r"no answer to '.*' within 0\.125 s"):
+        call(dut)
+
+
+def test_silence_within_a_report_is_the_short_one():
+    """After the first line the others follow at once: the link's time-out holds, and is the one named."""
+    script = ready_for(("go", ["data cycles 0 1"]))
+    with talking(*script, timeout_s=0.25) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceTransient, match=r"answered by 1 line\(s\), then by nothing within 0\.25 s"):
+            dut.go(60.0)
+
+
 def test_silence_in_a_series_names_the_bound():
     with talking(*ready_for(("go", [b"data cyc"]))) as dut:
         dut.prepare(SHA256, 1.5e-3)
@@ -296,6 +342,13 @@ def test_output_that_only_the_dut_calls_right():
         (["data cycles 0 1 2", DONE], "2 of 3 runs"),
         (["data cycles 0 1", "data cycles 2 3", DONE], "a part of the report is missing"),
         (["data cycles 0 1 2 3", "ok done runs=3 check=pass"], "no checksum of the output"),
+        (["data", DONE], "'data ' is no part of a report"),
+        (["data ", DONE], "'data ' is no part of a report"),
+        (["data  ", DONE], "is no part of a report"),
+        (["data cycles", DONE], "'data cycles' is no part of a report"),
+        (["data cycles 0", DONE], "'data cycles 0' is no part of a report"),
+        (["data cycles 0 1 x 3", DONE], "'data cycles 0 1 x 3' is no part of a report"),
+        (["data ticks 0 1 2 3", DONE], "'data ticks 0 1 2 3' is no part of a report"),
         ([BANNER], "reset in the middle of 'go'"),
     ],
 )
