@@ -2,19 +2,19 @@
 
 from labctl.store.read import close_capture, open_capture, read_capture, read_truth, verify_capture
 from labctl.store.schema import capture_name
-from labctl.store.summary import Envelope, Summary, envelope, summarize
+from labctl.store.summary import Envelope, RangeStatistics, envelope, range_statistics
 from labctl.store.write import write_capture
 
 __all__ = [
     "Envelope",
-    "Summary",
+    "RangeStatistics",
     "capture_name",
     "close_capture",
     "envelope",
     "open_capture",
+    "range_statistics",
     "read_capture",
     "read_truth",
-    "summarize",
     "verify_capture",
     "write_capture",
 ]

@@ -22,7 +22,7 @@ _BLOCKS_PER_COLUMN = 8
 
 
 @dataclass(frozen=True)
-class Summary:
+class RangeStatistics:
     """Statistics of the samples of one range, in the channel's unit `unit`.
 
     `std` is the population's (divided by n). `n_gap` samples of the range were lost and `n_invalid` are no finite
@@ -54,14 +54,14 @@ class Envelope:
     unit: str
 
 
-def summarize(
+def range_statistics(
     source: Path | str | Capture,
     record: str,
     channel: str,
     segment: int = 0,
     start: int = 0,
     stop: int | None = None,
-) -> Summary:
+) -> RangeStatistics:
     """Summarise samples [start, stop) of one segment; sums of integer codes are exact.
 
     With n codes c: mean = sum(c) / n and variance = (n sum(c^2) - sum(c)^2) / n^2, both as exact fractions, rounded
@@ -73,7 +73,7 @@ def summarize(
         total, n_gap = _sum_kept(held, line, segment, start, stop)
     minimum, maximum = _extremes(total, line)
     mean, std = _moments(total)
-    return Summary(
+    return RangeStatistics(
         total.n_samples,
         n_gap,
         total.n_invalid,

@@ -2,15 +2,25 @@
 
 import json
 import zlib
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
 from instruments.record import Channel, Identity, Record
+from labctl.analysis.result import analyze
 from labctl.errors import FileFault
 from labctl.model import Capture, Shunt, Wiring
-from labctl.store import open_capture, read_capture, read_truth, verify_capture, write_capture
+from labctl.store import (
+    open_capture,
+    range_statistics,
+    read,
+    read_capture,
+    read_truth,
+    verify_capture,
+    write_capture,
+)
 
 SEED = 20260102
 
@@ -177,17 +187,80 @@ def test_changed_codes_fail_their_crc(tmp_path, sound):
     with h5py.File(path, "r+") as file:
         file["records/series/CH1/codes"][1, 1234] ^= 1
     assert verify_capture(path) == ["records/series/CH1/codes fails its CRC-32"]
-    with pytest.raises(FileFault, match=r"a\.h5: records/series/CH1/codes fails its CRC-32; copy it again"):
+    with pytest.raises(FileFault, match=r"a\.h5 is a damaged capture: records/series/CH1/codes fails its CRC-32; copy"):
         read_capture(path, verify=True)
 
 
-def test_a_flipped_bit_in_unpacked_codes_fails_their_crc(tmp_path):
-    path = write_capture(tmp_path / "a.h5", small_capture(), compress=False)
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    return write_capture(tmp_path_factory.mktemp("unpacked") / "a.h5", small_capture(), compress=False).read_bytes()
+
+
+def flipped_code(unpacked):
     codes = small_capture().records["series"].channels["CH1"].codes.tobytes()
-    content = bytearray(path.read_bytes())
+    content = bytearray(unpacked)
     content[content.index(codes) + 4321] ^= 0x10
-    put(path, content)
+    return content
+
+
+def test_a_flipped_bit_in_unpacked_codes_is_found_on_opening(tmp_path, unpacked):
+    path = put(tmp_path / "a.h5", flipped_code(unpacked))
     assert verify_capture(path) == ["records/series/CH1/codes fails its CRC-32"]
+    assert "a.h5 is a damaged capture: records/series/CH1/codes fails its CRC-32" in refusal(path)
+
+
+def test_large_unpacked_codes_are_checked_when_asked(tmp_path, unpacked, monkeypatch):
+    monkeypatch.setattr(read, "_CHECKED_BYTES", 8999)
+    path = put(tmp_path / "a.h5", flipped_code(unpacked))
+    with open_capture(path) as capture:
+        assert capture.records["series"].channels["CH1"].codes.shape == (3, 3000)
+    with pytest.raises(FileFault, match="fails its CRC-32"):
+        read_capture(path, verify=True)
+    monkeypatch.setattr(read, "_CHECKED_BYTES", 9000)
+    with pytest.raises(FileFault, match="fails its CRC-32"):
+        read_capture(path)
+
+
+@pytest.mark.parametrize("name", ["CH1/pyramid/1024/sum", "CH2/trigger/bits"])
+def test_damage_beside_the_codes_is_named_when_it_is_read(tmp_path, sound, name):
+    path = put(tmp_path / "a.h5", sound)
+    with h5py.File(path) as file:
+        place = file[f"records/series/{name}"].id.get_chunk_info(0).byte_offset
+    content = bytearray(sound)
+    content[place + 12] ^= 1
+    put(path, content)
+    with open_capture(path) as capture:
+        look = {
+            "CH1": lambda: range_statistics(capture, "series", "CH1"),
+            "CH2": lambda: capture.records["series"].channels["CH2"].codes.trigger.bits[0],
+        }[name[:3]]
+        with pytest.raises(FileFault, match=f"a damaged capture: records/series/{name} cannot be read"):
+            look()
+
+
+def test_no_damage_of_codes_changes_a_result_unseen(tmp_path):
+    """Blocks of a real capture are zeroed, as a bad copy leaves them: the file is blamed, and nothing else."""
+    golden = Path(__file__).parents[2] / "captures/golden/stm32vldiscovery-sha256-64.h5"
+    with open_capture(golden) as capture:
+        undamaged = analyze(capture)
+    for packed in (True, False):
+        with open_capture(golden) as capture:
+            written = write_capture(tmp_path / "b.h5", capture, compress=packed, overwrite=True)
+        original = written.read_bytes()
+        rng = np.random.default_rng(SEED)
+        n_refused = 0
+        for place in rng.choice(len(original) // 512, 40, replace=False) * 512:
+            content = bytearray(original)
+            content[place : place + 512] = bytes(512)
+            try:
+                with open_capture(put(tmp_path / "a.h5", content)) as capture:
+                    result = analyze(capture)
+            except FileFault as fault:
+                assert "damaged" in str(fault) or "lacks" in str(fault)  # noqa: PT017
+                n_refused += 1
+            else:
+                assert (result.energy_mean_j, result.runs) == (undamaged.energy_mean_j, undamaged.runs), f"{place}"
+        assert n_refused > 10
 
 
 def test_a_damaged_chunk_is_refused_when_it_is_read(tmp_path, sound):
@@ -197,7 +270,7 @@ def test_a_damaged_chunk_is_refused_when_it_is_read(tmp_path, sound):
     content = bytearray(sound)
     content[place + 2] ^= 0x40  # the size that bitshuffle would set memory aside for
     put(path, content)
-    with open_capture(path) as capture, pytest.raises(FileFault, match="codes of /records/series/CH1/codes are dam"):
+    with open_capture(path) as capture, pytest.raises(FileFault, match="records/series/CH1/codes cannot be read"):
         capture.records["series"].channels["CH1"].codes[0, 0:10]
     assert "records/series/CH1/codes cannot be read" in verify_capture(path)[0]
 
@@ -213,7 +286,9 @@ def test_every_length_of_a_cut_file_is_refused(tmp_path, sound):
         refusal(put(tmp_path / "a.h5", sound[:length]))
 
 
-def test_a_flipped_bit_is_never_taken_for_a_capture(tmp_path, sound):
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_flipped_bit_is_never_taken_for_a_capture(tmp_path, sound, unpacked, packed):
+    sound = sound if packed else unpacked
     original = read_everything(put(tmp_path / "a.h5", sound))
     rng = np.random.default_rng(SEED)
     n_found = 0

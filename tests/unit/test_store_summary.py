@@ -9,7 +9,7 @@ import pytest
 
 from instruments.record import Channel, Identity, Record
 from labctl.model import Capture, Wiring
-from labctl.store import envelope, open_capture, summarize, write_capture
+from labctl.store import envelope, open_capture, range_statistics, write_capture
 from labctl.store.pyramid import BLOCKS, block_sums, coarser, sum_range
 
 SCOPE = Identity("a", "b", "c", "d")
@@ -52,7 +52,7 @@ def test_the_largest_codes_do_not_overflow(tmp_path, code):
         assert (sums.n_samples, sums.total) == (n_samples, n_samples * code)
         assert sums.total_squares == n_samples * code**2
         assert (sums.minimum, sums.maximum) == (code, code)
-        said = summarize(read, "series", "CH1")
+        said = range_statistics(read, "series", "CH1")
         assert (said.mean, said.std, said.minimum, said.maximum) == (code, 0.0, code, code)
 
 
@@ -92,7 +92,7 @@ def test_any_range_is_summarised_exactly(tmp_path, dtype, shape):
             sums = sum_range(held, held.pyramid, segment, start, stop)
             assert sums.total == int(part.sum())
             assert sums.total_squares == int((part * part).sum())
-            said = summarize(read, "series", "CH1", segment, start, stop)
+            said = range_statistics(read, "series", "CH1", segment, start, stop)
             assert said.n_samples == stop - start
             assert said.mean == pytest.approx(part.mean() * 0.25 - 3, rel=1e-14, abs=1e-14 * 2**14)
             assert said.std == pytest.approx(part.std() * 0.25, rel=1e-12)
@@ -102,14 +102,14 @@ def test_any_range_is_summarised_exactly(tmp_path, dtype, shape):
 
 def test_mean_and_deviation_are_rounded_once():
     codes = np.array([[1, 2, 2]], np.uint8)
-    said = summarize(capture(codes, 1.0, 0.0), "series", "CH1")
+    said = range_statistics(capture(codes, 1.0, 0.0), "series", "CH1")
     assert said.mean == float(Fraction(5, 3))
     assert said.std == math.sqrt(Fraction(2, 9))
 
 
 def test_a_negative_scale_turns_the_extremes_round(tmp_path):
     path = write_capture(tmp_path / "a.h5", capture(np.array([[10, 20, 40]], np.int8), scale=-2.0, offset=1.0))
-    said = summarize(path, "series", "CH1")
+    said = range_statistics(path, "series", "CH1")
     assert (said.minimum, said.maximum) == (-79.0, -19.0)
     assert said.std > 0
     outline = envelope(path, "series", "CH1", n_columns=1)
@@ -119,16 +119,16 @@ def test_a_negative_scale_turns_the_extremes_round(tmp_path):
 def test_numbers_that_are_none_are_counted_and_left_out(tmp_path):
     codes = np.array([[1.0, np.nan, 3.0, np.inf, -np.inf]], np.float32)
     path = write_capture(tmp_path / "a.h5", capture(codes, 1.0, 0.0))
-    said = summarize(path, "series", "CH1")
+    said = range_statistics(path, "series", "CH1")
     assert (said.n_samples, said.n_invalid, said.mean, said.std) == (2, 3, 2.0, 1.0)
-    nothing = summarize(path, "series", "CH1", 0, 3, 5)
+    nothing = range_statistics(path, "series", "CH1", 0, 3, 5)
     assert (nothing.n_samples, nothing.n_invalid) == (0, 2)
     assert math.isnan(nothing.mean)
 
 
 def test_codes_of_four_bytes_are_summed_exactly_too():
     codes = np.array([[2**31 - 1, 2**31 - 1, -(2**31)]], np.int32)
-    said = summarize(capture(codes, 1.0, 0.0), "series", "CH1")
+    said = range_statistics(capture(codes, 1.0, 0.0), "series", "CH1")
     assert said.mean == float(Fraction(2**31 - 2, 3))
 
 
@@ -137,9 +137,9 @@ def test_a_gap_is_left_out(tmp_path):
     codes[1, 50_000:120_000] = 0
     gaps = [(0, 0, 10), (1, 50_000, 40_000), (1, 80_000, 40_000)]
     path = write_capture(tmp_path / "a.h5", capture(codes, 1.0, 0.0, gaps))
-    said = summarize(path, "series", "CH1", 1)
+    said = range_statistics(path, "series", "CH1", 1)
     assert (said.n_samples, said.n_gap, said.minimum, said.maximum) == (130_000, 70_000, 5.0, 5.0)
-    inside = summarize(path, "series", "CH1", 1, 60_000, 61_000)
+    inside = range_statistics(path, "series", "CH1", 1, 60_000, 61_000)
     assert (inside.n_samples, inside.n_gap) == (0, 1000)
     outline = envelope(path, "series", "CH1", 1, n_columns=20)
     middle = (outline.position[:-1] >= 50_000) & (outline.position[1:] <= 120_000)
@@ -173,13 +173,13 @@ def test_digital_lines_have_no_pyramid(tmp_path):
     path = write_capture(tmp_path / "a.h5", capture(np.ones((1, 5000), np.uint8), 1.0, 0.0, kind="digital"))
     with open_capture(path) as read:
         assert read.records["series"].channels["CH1"].codes.pyramid == {}
-    assert summarize(path, "series", "CH1").mean == 1.0
+    assert range_statistics(path, "series", "CH1").mean == 1.0
 
 
 @pytest.mark.parametrize(("segment", "start", "stop"), [(2, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 0, 11), (0, 5, 4)])
 def test_a_range_that_is_not_there_is_refused(segment, start, stop):
     given = capture(np.zeros((2, 10), np.int8))
-    for function in (summarize, envelope):
+    for function in (range_statistics, envelope):
         with pytest.raises(IndexError, match="outside the record: 2 segments of 10 samples"):
             function(given, "series", "CH1", segment, start, stop)
 
@@ -187,7 +187,7 @@ def test_a_range_that_is_not_there_is_refused(segment, start, stop):
 def test_names_that_are_not_there_are_answered_with_those_that_are():
     given = capture(np.zeros((2, 10), np.int8))
     with pytest.raises(KeyError, match="no null/CH1; it has series/CH1"):
-        summarize(given, "null", "CH1")
+        range_statistics(given, "null", "CH1")
     with pytest.raises(KeyError, match="no series/CH9"):
         envelope(given, "series", "CH9")
     with pytest.raises(IndexError, match="at least one column"):
