@@ -171,7 +171,10 @@ class Result:
     """Statistics over the runs of one operation on one board, per iteration, null removed, with uncertainty.
 
     Expanded uncertainties are for 95 % with the `coverage_factor` of the energy. `budget` maps "duration", "power"
-    and "energy" to their contributions.
+    and "energy" to their contributions. `power_ripple_w` is without the instrument's noise `power_noise_w` where a
+    zero reading tells it (else that is None, and the noise in the ripple); the least and greatest current and power
+    are those of single samples, noise included. `energy_lag1_ratio` is the autocorrelation of neighbouring runs,
+    `energy_drift_j` the change of a line through them from the first run to the last.
     """
 
     board: str
@@ -207,3 +210,9 @@ class Result:
     runs: tuple[Run, ...] = ()
     budget: Mapping[str, tuple[Contribution, ...]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    power_noise_w: float | None = None
+    energy_median_j: float | None = None
+    energy_quartile_low_j: float | None = None
+    energy_quartile_high_j: float | None = None
+    energy_lag1_ratio: float | None = None
+    energy_drift_j: float | None = None

@@ -10,6 +10,9 @@ and C the capacitance behind the shunt, over one window:
 
 The last line is exact for a first-order R C: integrating p_dut i_core with i_core = i + tau di/dt gives
 C [V_s x - x^2/2] between the edges (sensed at the source).
+
+A gain limit is a slope about mid-screen. A zero reading at the same settings takes the part at zero off, so that the
+error is g (v - zero); without one, and in a measured supply, which is never zeroed, it is g (v - mid-screen).
 """
 
 from __future__ import annotations
@@ -23,9 +26,14 @@ import numpy as np
 
 from instruments.record import Channel, Record
 from labctl.analysis import kernels
-from labctl.analysis.trigger import channel_of
+from labctl.analysis.grid import code_step
+from labctl.analysis.trigger import channel_of, check_complete
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Shunt, Wiring
+
+# Settings read back twice may differ in the last digit of a text; errors of the instrument are then the same.
+_SCALE_RATIO = 1e-6
+_OFFSET_CODES = 0.01
 
 
 class Flow(NamedTuple):
@@ -73,21 +81,34 @@ class Moments:
 
 @dataclass(frozen=True)
 class Chain:
-    """One record's way from codes to watts. `sign` and `supply` say how each channel enters x and V_s.
+    """One record's way from codes to watts. Arrays are of shape (channels,) unless said.
 
-    `voltage_v` holds where no channel measures the supply. `resistance_ohm` is None where the channel is in ampere.
+    `sign` and `supply` say how each channel enters x and V_s. `has_zero` tells which channels a zero reading holds
+    for; `zero` is its mean (0 elsewhere), `zero_n` the number of its samples, `zero_covariance`, (channels, channels),
+    that of its samples in codes: the instrument's noise. `middle` is the value at mid-screen, 0 where not known, and
+    `code_step` the converter's step in codes, NaN where not known. `voltage_v` holds where no channel measures the
+    supply. `resistance_ohm` is None where the channel is in ampere.
     """
 
     channels: tuple[Channel, ...]
     sign: np.ndarray
     supply: np.ndarray
+    has_zero: np.ndarray
     zero: np.ndarray
-    zeroed: bool
+    zero_n: np.ndarray
+    zero_covariance: np.ndarray
+    middle: np.ndarray
+    code_step: np.ndarray
     dt_s: float
     voltage_v: float | None
     sensed: str
     resistance_ohm: float | None
     decoupling_f: float | None
+
+    @property
+    def zeroed(self) -> bool:
+        """Tell whether a zero reading holds for every channel of the shunt."""
+        return bool(self.has_zero[self.sign != 0].all())
 
     @property
     def tau_s(self) -> float | None:
@@ -100,13 +121,14 @@ class Chain:
         """Give x = a . (codes - shift) + a0 and V_s = b . (codes - shift) + b0 under a deviation."""
         scale = np.array([c.scale for c in self.channels])
         base = np.array([c.offset for c in self.channels]) + scale * shift
-        slope = np.array([1 + d.gain.get(c.name, 0.0) for c in self.channels])
+        gain = np.array([d.gain.get(c.name, 0.0) for c in self.channels])
         push = np.array([d.offset.get(c.name, 0.0) for c in self.channels])
-        a = self.sign * slope * scale
-        a0 = float(self.sign @ (slope * (base - self.zero) + push))
-        b = self.supply * slope * scale
+        pivot = np.where(self.has_zero, self.zero, self.middle)
+        a = self.sign * (1 + gain) * scale
+        a0 = float(self.sign @ (base - self.zero + gain * (base - pivot) + push))
+        b = self.supply * (1 + gain) * scale
         if self.voltage_v is None:
-            return a, a0, b, float(self.supply @ (slope * base)) + d.supply_offset_v
+            return a, a0, b, float(self.supply @ (base + gain * (base - self.middle))) + d.supply_offset_v
         return a, a0, b, self.voltage_v * (1 + d.supply)
 
     def flow(self, m: Moments, d: Deviation | None = None) -> Flow:
@@ -176,17 +198,13 @@ def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain
         raise CaptureError("the supply voltage is not known, so there is no power; give it (--supply 3.3)")
     if supply.sensed not in ("source", "dut"):
         raise ConfigError(f'the supply is sensed at {supply.sensed!r}; it is "source" or "dut"')
-    ends = (wiring.shunt_high_channel, wiring.shunt_low_channel)
-    if all(ends):
-        signs = {ends[0]: 1.0, ends[1]: -1.0}
-    elif wiring.shunt_channel:
-        signs = {wiring.shunt_channel: 1.0}
-    else:
+    signs = _shunt_signs(wiring)
+    if not signs:
         raise CaptureError("no channel carries the shunt's drop or a current; name it (--shunt-channel CH1)")
     names = list(signs)
     if supply.channel and supply.channel not in names:
         names.append(supply.channel)
-    channels = tuple(channel_of(record, str(name)) for name in names)
+    channels = tuple(channel_of(record, name) for name in names)
     direct = channels[0].unit == "A"
     if not direct and wiring.shunt is None:
         raise CaptureError(
@@ -203,14 +221,18 @@ def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain
         sensed = "dut"
     if voltage_v is not None and not 0 < voltage_v < math.inf:
         raise ConfigError(f"the supply is {voltage_v} V; it must be a voltage above zero, as 3.3")
-    sign = np.array([signs.get(name, 0.0) for name in names])
-    zeros = [_zero_of(c, zero) if s else None for c, s in zip(channels, sign, strict=True)]
+    found = [zero_channel(c, zero) if name in signs else None for name, c in zip(names, channels, strict=True)]
+    means, covariance, n = _read_zero(zero, found)
     return Chain(
         channels=channels,
-        sign=sign,
+        sign=np.array([signs.get(name, 0.0) for name in names]),
         supply=np.array([float(name == supply.channel) for name in names]),
-        zero=np.array([z or 0.0 for z in zeros]),
-        zeroed=all(z is not None for z, s in zip(zeros, sign, strict=True) if s),
+        has_zero=np.array([z is not None for z in found]),
+        zero=means,
+        zero_n=n,
+        zero_covariance=covariance,
+        middle=np.array([float(c.settings.get("offset_v") or 0.0) for c in channels]),
+        code_step=np.array([code_step(c) for c in channels]),
         dt_s=record.dt_s,
         voltage_v=voltage_v,
         sensed=sensed,
@@ -219,34 +241,74 @@ def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain
     )
 
 
-def zero_channel(channel: Channel, zero: Record | None) -> Channel | None:
-    """Get the zero reading of a channel, None where there is none at the same scale and offset."""
-    found = None if zero is None else zero.channels.get(channel.name)
-    if found is None or (found.scale, found.offset, found.unit) != (channel.scale, channel.offset, channel.unit):
-        return None
-    return found
+def _shunt_signs(wiring: Wiring) -> dict[str, float]:
+    """Tell how the shunt's channels enter its drop; empty where none is named."""
+    high, low = wiring.shunt_high_channel, wiring.shunt_low_channel
+    if high and low:
+        return {high: 1.0, low: -1.0}
+    return {wiring.shunt_channel: 1.0} if wiring.shunt_channel else {}
 
 
-def _zero_of(channel: Channel, zero: Record | None) -> float | None:
-    found = zero_channel(channel, zero)
-    return None if found is None else zero_statistics(found)[0] * found.scale + found.offset
-
-
-def zero_statistics(channel: Channel) -> tuple[float, float, int]:
-    """Give mean and standard deviation, in codes, of a zero reading, and the number of its samples.
-
-    Raises CaptureError for one that is clipped or holds no number.
-    """
-    n_segments, n_samples = channel.codes.shape
-    spans = kernels.Spans(np.arange(n_segments), np.zeros(n_segments, np.int64), np.full(n_segments, n_samples))
-    (sums,), _ = kernels.sum_spans([channel.codes], spans, clip_limits=[(channel.code_min, channel.code_max)])
-    n = int(sums.n.sum())
-    if n == 0 or sums.n_clipped.sum():
-        raise CaptureError(
-            f"the zero reading of {channel.name} has {sums.n_clipped.sum()} clipped of {n} samples; take it again with "
-            "a range and offset that hold zero"
+def same_errors(one: Channel, other: Channel) -> bool:
+    """Tell whether gain and offset errors of two channels are the same: one range, offset, probe and bandwidth."""
+    # Codes that are floats have no size: their offset is part of the number, and exact.
+    room = _OFFSET_CODES * abs(one.scale) if np.dtype(one.codes.dtype).kind in "iu" else 0.0
+    return (
+        one.unit == other.unit
+        and abs(one.scale - other.scale) <= _SCALE_RATIO * abs(one.scale)
+        and abs(one.offset - other.offset) <= room
+        and all(
+            one.settings[key] == other.settings[key]
+            for key in ("probe_ratio", "bandwidth_limit") if key in one.settings and key in other.settings
         )
-    mean = sum(sums.total.tolist()) / n
-    squares = sum(sums.squares.tolist())
-    variance = max(squares - n * mean * mean, 0.0) / max(n - 1, 1)
-    return mean, math.sqrt(variance), n
+    )
+
+
+def zero_channel(channel: Channel, zero: Record | None) -> Channel | None:
+    """Get the zero reading of a channel, None where there is none at the same settings."""
+    found = None if zero is None else zero.channels.get(channel.name)
+    return found if found is not None and same_errors(channel, found) else None
+
+
+def zero_applies(record: Record, wiring: Wiring, zero: Record) -> bool:
+    """Tell whether a zero reading was taken at the settings of every channel of a record's shunt.
+
+    Raises ConfigError where the wiring names a channel that the record does not hold.
+    """
+    return all(zero_channel(channel_of(record, name), zero) is not None for name in _shunt_signs(wiring))
+
+
+def _read_zero(zero: Record | None, found: list[Channel | None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give the means of a zero reading in the channels' units, the covariance of its samples in codes, their numbers.
+
+    All zeros for a channel without one. Raises CaptureError for a reading that is clipped or holds no number.
+    """
+    means, covariance, n = np.zeros(len(found)), np.zeros((len(found), len(found))), np.zeros(len(found), np.int64)
+    index = [k for k, z in enumerate(found) if z is not None]
+    channels = [z for z in found if z is not None]
+    if zero is None or not channels:
+        return means, covariance, n
+    check_complete(zero, "zero")
+    n_segments, n_samples = channels[0].codes.shape
+    spans = kernels.Spans(np.arange(n_segments), np.zeros(n_segments, np.int64), np.full(n_segments, n_samples))
+    sums, cross = kernels.sum_spans(
+        [c.codes for c in channels], spans, clip_limits=[(c.code_min, c.code_max) for c in channels]
+    )
+    # Python's integers: exact for any number of codes.
+    first = [sum(s.total.tolist()) for s in sums]
+    second = {(i, i): sum(s.squares.tolist()) for i, s in enumerate(sums)}
+    second |= {pair: sum(products.tolist()) for pair, products in cross.items()}
+    total = n_segments * n_samples
+    for i, (k, c, s) in enumerate(zip(index, channels, sums, strict=True)):
+        n_bad = int(s.n_clipped.sum() + s.n_nan.sum())
+        if n_bad:
+            raise CaptureError(
+                f"the zero reading of {c.name} has {n_bad} clipped or lost of {total} samples; take it again with a "
+                "range and offset that hold zero"
+            )
+        means[k] = first[i] / total * c.scale + c.offset
+        n[k] = total
+    for (i, j), products in second.items():
+        value = (total * products - first[i] * first[j]) / (total * max(total - 1, 1))
+        covariance[index[i], index[j]] = covariance[index[j], index[i]] = max(value, 0.0) if i == j else value
+    return means, covariance, n

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from instruments.record import Record
-from labctl.analysis.chain import zero_channel
+from labctl.analysis.chain import Chain, Deviation, zero_channel
 from labctl.analysis.power import Measurement
-from labctl.analysis.statistics import summarize
+from labctl.analysis.statistics import Summary, reach, summarize
 from labctl.analysis.trigger import Refusal
 from labctl.errors import CaptureError
 from labctl.model import Capture, Run
@@ -23,6 +23,12 @@ _PLAUSIBLE_DECOUPLING_F = 10e-6
 _SETTLED_TAUS = 20
 _FEW_CYCLES = 8
 _FEW_CODES = 10
+_FEW_BITS_SAMPLES = 65536
+# More than half of an extreme's distance from the mean.
+_MOSTLY_RATIO = 0.5
+_TAIL_TAUS = 5
+_ORDER_P = 0.005
+_ROUNDING_RATIO = 1e-9
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,8 @@ def compare_with_dut(warnings: list[str], capture: Capture, series: Series, null
         number, difference_s = off[0]
         warnings.append(
             f"DUT timer and scope disagree in {len(off)} of {len(runs)} runs, in run {number} by "
-            f"{quantity(difference_s, 's')}: an edge was missed, the clock is not what the board's data say, or the counter wrapped"
+            f"{quantity(difference_s, 's')}: an edge was missed, the clock is not what the board's data say, or the "
+            "counter wrapped"
         )
 
 
@@ -103,9 +110,11 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
         found = zero is not None and any(
             c.name in zero.channels and zero_channel(c, zero) is None for c in chain.channels
         )
-        why = "the zero reading was taken at another range or offset" if found else "no zero reading"
+        why = "the zero reading was taken at another range or other settings" if found else "no zero reading"
         limit = "with its full limit in the uncertainty" if chain.channels[0].accuracy else "of unknown size"
-        warnings.append(f"{why}: the instrument's offset, {limit}, is in every number")
+        warnings.append(
+            f"{why}: the instrument's offset, {limit}, is in every number, and its noise in ripple and extremes"
+        )
     if all(c.accuracy is None for c in chain.channels):
         warnings.append("the accuracy of the instrument is not known: gain and offset are not in the uncertainty")
     mean_s = summarize([r.duration_s for r in measured.runs]).mean
@@ -121,22 +130,110 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
     if summarize(currents).mean < 0:
         warnings.append("the mean current is negative: swap the ends of the shunt, or the channel is AC-coupled")
     _warn_of_resolution(warnings, measured, abs(summarize(currents).mean))
-    if np.count_nonzero(chain.sign) == 2 and any(np.dtype(c.codes.dtype).itemsize == 1 for c in chain.channels):
-        lsb = max(abs(c.scale) for c in chain.channels)
+    seen = np.flatnonzero(chain.sign).tolist()
+    if len(seen) == 2 and any(_few_bits(chain, k) for k in seen):
+        step_v = max(_code_units(chain, k) for k in seen)
         warnings.append(
-            f"two single-ended channels of eight bits: one code is {lsb:.3g} V, which rarely resolves a shunt's drop"
+            f"two single-ended channels of eight bits: one code is {step_v:.3g} V, which rarely resolves a shunt's drop"
         )
+
+
+def _code_units(chain: Chain, k: int) -> float:
+    """Give the converter's step of a channel in its unit, NaN where not known."""
+    return float(chain.code_step[k]) * abs(chain.channels[k].scale)
+
+
+def _few_bits(chain: Chain, k: int) -> bool:
+    """Tell whether a channel has eight bits: by its codes, or where its values are less than 256 steps from zero."""
+    codes = chain.channels[k].codes
+    if np.dtype(codes.dtype).kind in "iu":
+        return np.dtype(codes.dtype).itemsize == 1
+    if math.isnan(chain.code_step[k]):
+        return False
+    return bool(np.abs(np.asarray(codes[0, :_FEW_BITS_SAMPLES])).max() < 256 * chain.code_step[k])
 
 
 def _warn_of_resolution(warnings: list[str], measured: Measurement, current_a: float) -> None:
     """Warn where the signal spans only a few codes: averaging resolves it, but the converter's non-linearity stays."""
     chain = measured.chain
-    seen = [c for c, sign in zip(chain.channels, chain.sign, strict=True) if sign]
-    lsb_a = max(abs(c.scale) for c in seen) * chain.current_per_unit
-    if any(np.issubdtype(c.codes.dtype, np.integer) for c in seen) and current_a < _FEW_CODES * lsb_a:
+    steps = [_code_units(chain, k) for k in np.flatnonzero(chain.sign).tolist()]
+    step_a = max((s for s in steps if not math.isnan(s)), default=0.0) * chain.current_per_unit
+    if current_a < _FEW_CODES * step_a:
         warnings.append(
-            f"the mean current spans {current_a / lsb_a:.1f} codes of the converter: its non-linearity, not in the "
+            f"the mean current spans {current_a / step_a:.1f} codes of the converter: its non-linearity, not in the "
             "uncertainty, may exceed what is stated; take a larger shunt or a smaller range"
+        )
+
+
+def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
+    """Warn where ripple and extremes are mostly the instrument's noise, or the peak is from before the windows.
+
+    An extreme is mostly noise where as many samples of noise alone reach half as far from the mean or further; the
+    ripple is within the noise where less of it is left than was taken off.
+    """
+    chain, moments = measured.chain, measured.moments
+    mean_a = summarize([r.current_mean_a for r in measured.runs]).mean
+    high_a = max(r.current_max_a for r in measured.runs) - mean_a
+    low_a = mean_a - min(r.current_min_a for r in measured.runs)
+    a, a0, _, _ = chain.forms(moments.shift, Deviation())
+    if measured.noise_w:
+        n_samples = float(moments.weight.sum())
+        noise_a = math.sqrt(float(a @ chain.zero_covariance @ a)) * chain.current_per_unit
+        reach_a = reach(n_samples) * noise_a
+        said = [
+            text for text, distance in (("peak current, greatest power", high_a), ("least power", low_a))
+            if distance < reach_a / _MOSTLY_RATIO
+        ]
+        parts = [f"mostly noise are {', '.join(said)}"] if said else []
+        if measured.ripple_w < measured.noise_w:
+            left, taken = quantity(measured.ripple_w, "W"), quantity(measured.noise_w, "W")
+            parts.append(f"{left} of ripple are left after {taken} of noise were taken off")
+        if parts:
+            warnings.append(
+                f"the scope's own noise is {quantity(noise_a, 'A')} rms and reaches {quantity(reach_a, 'A')} among "
+                f"{n_samples:.0f} samples: {'; '.join(parts)}"
+            )
+    if chain.tau_s:
+        mean = np.array([r.current_mean_a for r in measured.runs])
+        excess = summarize((moments.start @ a + a0) * chain.current_per_unit - mean)
+        if excess.mean > max(_MOSTLY_RATIO * high_a, 3 * excess.se):
+            warnings.append(
+                f"the windows begin in the tail of what went before, {quantity(excess.mean, 'A')} above their mean "
+                "current, which the decoupling lets fade slowly: peak current, greatest power and part of the ripple "
+                f"are not the operation's; see the waveform from {quantity(_TAIL_TAUS * chain.tau_s, 's')} on"
+            )
+
+
+def check_sign(runs: Sequence[Run], power_w: float, expanded_w: float) -> None:
+    """Raise CaptureError where the shunt reads negative beyond the uncertainty of the mean power."""
+    current_a = summarize([r.current_mean_a for r in runs]).mean
+    if current_a < 0 and power_w < -expanded_w:
+        raise CaptureError(
+            f"the shunt reads negative, a mean current of {quantity(current_a, 'A')}: swap the leads at the shunt (or "
+            "the names of the channels at its two ends) and measure again"
+        )
+
+
+def warn_of_order(warnings: list[str], energy: Summary) -> None:
+    """Warn where the energies drift over the series, or else neighbours are correlated.
+
+    Student's t test of the slope and a normal test of the first autocorrelation, each at 0.5 %: of a hundred series
+    of independent, normal energies at most one is warned of. Differences that rounding alone makes say nothing.
+    """
+    if energy.std <= _ROUNDING_RATIO * abs(energy.mean):
+        return
+    if energy.drift_p < _ORDER_P:
+        warnings.append(
+            f"the energy drifts by {quantity(energy.drift * (energy.n - 1), 'J')} over the {energy.n} runs (t test, "
+            "0.5 % false alarms): let board and scope warm up, and see what else changes"
+        )
+    elif energy.lag1_p < _ORDER_P:
+        worth = (
+            f"the {energy.n} runs are worth {energy.n_effective:.1f} independent ones" if energy.lag1 > 0
+            else "runs alternate between two states"
+        )
+        warnings.append(
+            f"the energies of neighbouring runs are correlated by {energy.lag1:.2f} (0.5 % false alarms): {worth}"
         )
 
 

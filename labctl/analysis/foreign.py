@@ -12,7 +12,7 @@ import numpy as np
 from instruments.record import Record
 from labctl.analysis import uncertainty
 from labctl.analysis.chain import Deviation
-from labctl.analysis.checks import check_current, warn_of_chain
+from labctl.analysis.checks import check_current, warn_of_chain, warn_of_peaks
 from labctl.analysis.power import Measurement, measure_windows
 from labctl.analysis.statistics import summarize
 from labctl.analysis.trigger import Refusal, check_complete, find_windows
@@ -75,6 +75,7 @@ def analyze_record(
     measured = measure_windows(record, wiring, windows, zero=zero, power=power, busy=busy)
     warnings: list[str] = []
     warn_of_chain(warnings, measured, zero)
+    warn_of_peaks(warnings, measured)
     mean = summarize([r.current_mean_a for r in measured.runs]).mean
     if board is not None:
         check_current(None, board, mean)
@@ -82,7 +83,7 @@ def analyze_record(
     kept = [w for w in windows if id(w) not in refused]
     found = [
         _measured(w, run, budget, power)
-        for w, run, budget in zip(kept, measured.runs, _budgets(record, wiring, measured, zero, edges_s, power),
+        for w, run, budget in zip(kept, measured.runs, _budgets(record, wiring, measured, edges_s, power),
                                   strict=True)
     ]
     return RecordResult(tuple(found), (*refusals, *measured.refusals), tuple(warnings))
@@ -101,7 +102,7 @@ def _timed(record: Record, window: Window, edges_s: float) -> RecordWindow:
 
 
 def _budgets(
-    record: Record, wiring: Wiring, measured: Measurement, zero: Record | None, edges_s: float, power: str
+    record: Record, wiring: Wiring, measured: Measurement, edges_s: float, power: str
 ) -> list[dict[str, list[Contribution]]]:
     """Make a budget for each window by itself: what windows share, its edges, and its noise."""
     chain, moments = measured.chain, measured.moments
@@ -111,7 +112,7 @@ def _budgets(
         energy = flow.energy_j if power == "dut" else flow.energy_supply_j
         return np.stack([flow.duration_s, energy / flow.duration_s, energy])
 
-    inputs = uncertainty.shared_inputs(chain, None, wiring, measured.code_std, record.timebase_ratio, zero)
+    inputs = uncertainty.shared_inputs(measured, None, wiring, record.timebase_ratio)
     budgets = uncertainty.propagate(inputs, model)
     noise = math.sqrt(math.fsum(
         c.accuracy.noise_rms**2 for c, s in zip(chain.channels, chain.sign, strict=True) if s and c.accuracy

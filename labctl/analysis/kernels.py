@@ -112,13 +112,6 @@ def _add_cross(v, w, position, k, total, part):
 
 
 @numba.njit(cache=True, nogil=True)
-def histogram(v, least, counts):
-    """Add codes v to counts, an int64 array indexed by code - least."""
-    for i in range(v.size):
-        counts[v[i] - least] += 1
-
-
-@numba.njit(cache=True, nogil=True)
 def _extremes(v):
     k = 0
     while k < v.size - 1 and v[k] != v[k]:
@@ -183,29 +176,6 @@ def _edges_codes(v, position, threshold, low, high, state, positions, rising):
             state[1] = x
         done += piece.size
     return n, n_middle
-
-
-@numba.njit(cache=True, nogil=True)
-def _edges_packed(packed, n_bits, positions, rising):
-    """Find the edges in bits packed most significant first; return how many there are, written while room lasts."""
-    level = (packed[0] >> 7) & 1
-    n = 0
-    for k in range(packed.size):
-        byte = packed[k]
-        if byte == (255 if level else 0):
-            continue
-        for i in range(8):
-            index = 8 * k + i
-            if index >= n_bits:
-                break
-            bit = (byte >> (7 - i)) & 1
-            if bit != level:
-                level = bit
-                if n < positions.size:
-                    positions[n] = index - 0.5
-                    rising[n] = bit == 1
-                n += 1
-    return n
 
 
 def read_blocks(
@@ -406,21 +376,6 @@ def edges_from_codes(
         if n:
             found.append((segment, positions[:n].copy(), rising[:n].copy()))
     return _gather(found, level, n_middle, float(state[3]), float(state[4]))
-
-
-def edges_from_packed(packed: np.ndarray, n_samples: int) -> Edges:
-    """Find edges in bits as `numpy.packbits` packs them along the last axis: uint8 of shape (segments, bytes)."""
-    found = []
-    for segment, row in enumerate(packed):
-        room = 64
-        while True:
-            positions, rising = np.empty(room), np.empty(room, bool)
-            n = _edges_packed(np.ascontiguousarray(row), n_samples, positions, rising)
-            if n <= room:
-                break
-            room = n
-        found.append((segment, positions[:n], rising[:n]))
-    return _gather(found, np.asarray(packed)[:, 0] >= 128, 0, 0.0, 1.0)
 
 
 def _gather(

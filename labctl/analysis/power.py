@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from instruments.record import Record
-from labctl.analysis import kernels, statistics
+from labctl.analysis import kernels
 from labctl.analysis.chain import Chain, Deviation, Moments, resolve
+from labctl.analysis.spans import EdgeFits, quiet_spans
 from labctl.analysis.trigger import MIN_SAMPLES, Refusal, check_complete, in_gap, nothing_left
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Run, Window, Wiring
 
-# A quiet span keeps this many time constants away from the edges: exp(-5) is below 1 % of a step.
-QUIET_MARGIN_TAUS = 5
-_QUIET_MARGIN_SAMPLES = 5
-_QUIET_SAMPLES_MIN = 10
-# The current at an edge is fitted over this many time constants on each side. Longer averages more noise away, but
-# reaches further into what the core does before and after: its instructions change within microseconds.
-EDGE_SPAN_TAUS = 0.25
-_EDGE_SAMPLES_MIN = 3
 _VISIT_SAMPLES = 1 << 16
 
 
@@ -29,7 +23,9 @@ _VISIT_SAMPLES = 1 << 16
 class Measurement:
     """The runs of one record, what was refused, and the sums behind them (for budgets).
 
-    `code_std` is the spread of each channel's codes inside the windows, in codes.
+    `code_std` is the spread of each channel's codes inside the windows, in codes. `ripple_w` is the power's standard
+    deviation inside the windows, over all of them, less the instrument's noise `noise_w` that the zero reading shows
+    (None without one: the noise is still in the ripple).
     """
 
     runs: tuple[Run, ...]
@@ -38,6 +34,8 @@ class Measurement:
     moments: Moments
     chain: Chain
     code_std: np.ndarray
+    ripple_w: float
+    noise_w: float | None
 
 
 def measure_windows(
@@ -69,8 +67,8 @@ def measure_windows(
     stop = np.array([w.stop for w in windows])
     begin = np.floor(start + 0.5).astype(np.int64)
     end = np.minimum(np.ceil(stop + 0.5).astype(np.int64), n_samples)
-    quiet_begin, quiet_end = _quiet_spans(windows, busy, record, chain)
-    edges = _EdgeFits(chain, windows, n_samples)
+    quiet_begin, quiet_end = quiet_spans(windows, busy, record, chain)
+    edges = EdgeFits(chain, windows, n_samples)
     spans = kernels.Spans(
         np.concatenate([segment, segment, segment, edges.segment]),
         np.concatenate([begin, quiet_begin[0], quiet_begin[1], edges.begin]),
@@ -110,7 +108,8 @@ def measure_windows(
         raise nothing_left(refusals, "/".join(c.name for c in chain.channels))
     quiet = [_quiet(chain, sums, slice((1 + j) * n, (2 + j) * n), power) for j in (0, 1)]
     bounds = _affine_bounds(chain, sums[0], n, power) if extremes is None else extremes.bounds()
-    runs = _runs(chain, record, windows, moments, n_clipped, bounds, quiet, power)
+    ripple, noise = _ripple_variance(chain, moments, power)
+    runs = _runs(chain, record, windows, moments, n_clipped, bounds, quiet, ripple - noise, power)
     kept = Moments(moments.shift, *(a[keep] for a in
                                     (moments.weight, moments.first, moments.second, moments.start, moments.stop)))
     variance = np.diagonal(_covariance(kept), axis1=1, axis2=2).mean(axis=0)
@@ -121,140 +120,16 @@ def measure_windows(
         kept,
         chain,
         np.sqrt(np.maximum(variance, 0.0)),
+        math.sqrt(max(float(np.mean((ripple - noise)[keep])), 0.0)),
+        math.sqrt(float(np.mean(noise[keep]))) if chain.zeroed else None,
     )
-
-
-def current_percentiles(
-    record: Record,
-    wiring: Wiring,
-    windows: Sequence[Window],
-    ratios: Sequence[float],
-    *,
-    zero: Record | None = None,
-) -> np.ndarray:
-    """Give percentiles of the current over the samples of each window, exact: shape (windows, ratios), in ampere.
-
-    Raises ConfigError unless a single channel of 8-bit codes carries the drop: only that has a histogram.
-    """
-    chain = resolve(record, wiring, zero)
-    dtype = np.dtype(chain.channels[0].codes.dtype)
-    if np.count_nonzero(chain.sign) != 1 or dtype.kind not in "iu" or dtype.itemsize != 1:
-        raise ConfigError(f"percentiles need one channel of 8-bit codes, and {chain.channels[0].name} holds {dtype}")
-    least = int(np.iinfo(dtype).min)
-    counts = np.zeros((len(windows), 256), np.int64)
-    spans = kernels.Spans(
-        np.array([w.segment for w in windows], np.int64),
-        np.array([int(np.ceil(w.start)) for w in windows], np.int64),
-        np.array([int(np.floor(w.stop)) + 1 for w in windows], np.int64),
-    )
-    kernels.sum_spans(
-        [chain.channels[0].codes], spans, visit=lambda k, pieces: kernels.histogram(pieces[0], least, counts[k])
-    )
-    a, a0, _, _ = chain.forms(np.zeros(len(chain.channels)), Deviation())
-    rising = a[0] > 0
-    # Where the current falls with the code, the order of samples turns round.
-    codes = np.array([
-        statistics.percentiles(row, ratios) + least if rising else
-        least + 255 - statistics.percentiles(row[::-1], ratios) for row in counts
-    ])
-    return (a[0] * codes + a0) * chain.current_per_unit
-
-
-def _quiet_spans(
-    windows: Sequence[Window], busy: Sequence[Window], record: Record, chain: Chain
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Find the quiet stretch before and after each window: begins and ends, empty where there is none.
-
-    The DUT is not yet idle right after a window, and wakes up before the next: of the silence at either end of a
-    segment the far half is taken, of that between two windows the middle half.
-    """
-    n_samples = record.n_samples
-    margin = max(QUIET_MARGIN_TAUS * (chain.tau_s or 0.0) / chain.dt_s, _QUIET_MARGIN_SAMPLES)
-    by_segment: dict[int, list[Window]] = {}
-    for window in (*windows, *busy):
-        by_segment.setdefault(window.segment, []).append(window)
-    neighbours = {}
-    for segment, found in by_segment.items():
-        found.sort(key=lambda w: w.start)
-        previous = [None, *found[:-1]]
-        following = [*found[1:], None]
-        neighbours.update({(segment, w.start): (p, f) for w, p, f in zip(found, previous, following, strict=True)})
-    lost = [(s, first, first + length) for s, first, length in record.gaps]
-    begins: list[np.ndarray] = []
-    ends: list[np.ndarray] = []
-    for after in (False, True):
-        begin = np.zeros(len(windows), np.int64)
-        end = np.zeros(len(windows), np.int64)
-        for k, window in enumerate(windows):
-            neighbour = neighbours[window.segment, window.start][after]
-            if after:
-                low, high = window.stop, n_samples - 0.5 if neighbour is None else neighbour.start
-                inner = max(margin, (high - low) * (0.5 if neighbour is None else 0.25))
-                first, last = low + inner, high - (0 if neighbour is None else inner)
-            else:
-                low, high = -0.5 if neighbour is None else neighbour.stop, window.start
-                inner = max(margin, (high - low) * (0.5 if neighbour is None else 0.25))
-                first, last = low + (0 if neighbour is None else inner), high - inner
-            a, b = int(np.ceil(first + 0.5)), int(np.floor(last - 0.5)) + 1
-            broken = any(s == window.segment and a < stop and b > start for s, start, stop in lost)
-            if b - a >= _QUIET_SAMPLES_MIN and not broken:
-                begin[k], end[k] = max(a, 0), min(b, n_samples)
-        begins.append(begin)
-        ends.append(end)
-    return begins, ends
-
-
-class _EdgeFits:
-    """The codes at the edges of each window, fitted to what lies on both sides; none where tau is not known.
-
-    A core current that is constant on either side of an edge gives i(t) = i_edge + slope (1 - exp(-t/tau)) there, with
-    a slope of its own before and after: least squares over both sides yields i_edge.
-    """
-
-    def __init__(self, chain: Chain, windows: Sequence[Window], n_samples: int) -> None:
-        self.n = len(windows)
-        self.channels = len(chain.channels)
-        self.lost = np.zeros(self.n, bool)
-        tau = (chain.tau_s or 0.0) / chain.dt_s
-        self.tau = max(tau, _EDGE_SAMPLES_MIN)
-        windows = windows if tau > 0 else []
-        edges = [(w.segment, w.start, False, w.stop - w.start) for w in windows]
-        edges += [(w.segment, w.stop, True, w.stop - w.start) for w in windows]
-        half = max(EDGE_SPAN_TAUS * tau, _EDGE_SAMPLES_MIN)
-        self.segment = np.array([e[0] for e in edges], np.int64)
-        self.edge = np.array([e[1] for e in edges])
-        before = np.array([min(half, e[3]) if e[2] else half for e in edges])
-        after = np.array([half if e[2] else min(half, e[3]) for e in edges])
-        self.begin = np.maximum(np.ceil(self.edge - before), 0).astype(np.int64)
-        self.end = np.minimum(np.floor(self.edge + after) + 1, n_samples).astype(np.int64)
-        self.codes: list[list[np.ndarray]] = [[] for _ in edges]
-
-    def keep(self, k: int, pieces: list[np.ndarray]) -> None:
-        self.codes[k].append(np.array(pieces, np.float64))
-
-    def at_edges(self, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the codes, less shift, at the start and the stop of each window: (windows, channels) each."""
-        if not self.codes:
-            return np.zeros((self.n, self.channels)), np.zeros((self.n, self.channels))
-        values = np.zeros((2 * self.n, self.channels))
-        for k, parts in enumerate(self.codes):
-            codes = np.concatenate(parts, axis=1) - shift[:, None]
-            good = np.isfinite(codes).all(axis=0)
-            if not good.any():
-                self.lost[k % self.n] = True
-                continue
-            t = ((np.arange(self.begin[k], self.end[k]) - self.edge[k]) / self.tau)[good]
-            bend = np.expm1(-t)
-            design = np.stack([np.ones_like(t), bend * (t < 0), bend * (t >= 0)], axis=1)
-            values[k] = codes[:, good] @ np.linalg.pinv(design)[0]
-        return values[: self.n], values[self.n :]
 
 
 def _weigh(
     sums: list[kernels.Sums],
     cross: dict[tuple[int, int], np.ndarray],
     windows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    edges: _EdgeFits,
+    edges: EdgeFits,
 ) -> Moments:
     """Turn sums over whole samples into integrals over exactly the windows (start, stop, begin, end)."""
     start, stop, begin, end = windows
@@ -283,6 +158,21 @@ def _covariance(m: Moments) -> np.ndarray:
     """Give the covariance of the channels' codes inside each window, (windows, channels, channels)."""
     mean = m.first / m.weight[:, None]
     return m.second / m.weight[:, None, None] - mean[:, :, None] * mean[:, None, :]
+
+
+def _ripple_variance(chain: Chain, m: Moments, power: str) -> tuple[np.ndarray, np.ndarray]:
+    """Give the variance of power inside each window, and what of it is noise: (windows,) each, in square watts.
+
+    First order in the spread: exact for a power that is affine in the codes. Noise is that of the zero reading, where
+    one holds for all of the shunt: 0 else. That of a supply's own channel stays, weaker by the drop over the supply.
+    """
+    a, a0, b, b0 = chain.forms(m.shift, Deviation())
+    x = m.first @ a / m.weight + a0
+    voltage_v = m.first @ b / m.weight + b0
+    slope = (np.outer(voltage_v + 2 * chain.drop_sign(power) * x, a) + np.outer(x, b)) * chain.current_per_unit
+    total = np.einsum("ni,nij,nj->n", slope, _covariance(m), slope)
+    noise = np.einsum("ni,ij,nj->n", slope, chain.zero_covariance, slope)
+    return total, noise if chain.zeroed else np.zeros_like(noise)
 
 
 @dataclass(frozen=True)
@@ -347,23 +237,20 @@ def _runs(
     n_clipped: np.ndarray,
     bounds: _Bounds,
     quiet: Sequence[tuple[np.ndarray, np.ndarray]],
+    ripple_variance: np.ndarray,
     power: str,
 ) -> list[Run]:
     """Put the numbers of each window together.
 
-    The shunt sees the current blunted by the decoupling, so its extremes are bounds: the core's own maximum is no
-    less, its minimum no more, than its mean, which the decoupling's charge has corrected.
+    Extremes are those of single samples, the instrument's noise in them. The shunt sees the current blunted by the
+    decoupling, so they are bounds: the core's own maximum is no less, its minimum no more, than its mean, which the
+    decoupling's charge has corrected.
     """
     flow = chain.flow(moments)
     a, a0, b, b0 = chain.forms(moments.shift, Deviation())
     x = moments.first @ a / moments.weight + a0
     voltage_v = moments.first @ b / moments.weight + b0
-    spread = _covariance(moments)
-    # First order in the spread: exact for a power that is affine in the codes.
-    slope = (
-        np.outer(voltage_v + 2 * chain.drop_sign(power) * x, a) + np.outer(x, b)
-    ) * chain.current_per_unit
-    ripple = np.sqrt(np.maximum(np.einsum("ni,nij,nj->n", slope, spread, slope), 0.0))
+    ripple = np.sqrt(np.maximum(ripple_variance, 0.0))
     if chain.resistance_ohm is not None and chain.sensed == "source" and np.median(x) > np.median(voltage_v):
         raise CaptureError(
             f"a drop of {np.median(x):.3g} V across the shunt exceeds the supply of {np.median(voltage_v):.3g} V: "

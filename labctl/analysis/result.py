@@ -10,7 +10,16 @@ import numpy as np
 from instruments.record import Record
 from labctl.analysis import uncertainty
 from labctl.analysis.chain import Chain, Deviation, Moments
-from labctl.analysis.checks import Series, check_current, compare_with_dut, warn_of_chain, warn_of_refusals
+from labctl.analysis.checks import (
+    Series,
+    check_current,
+    check_sign,
+    compare_with_dut,
+    warn_of_chain,
+    warn_of_order,
+    warn_of_peaks,
+    warn_of_refusals,
+)
 from labctl.analysis.power import measure_windows
 from labctl.analysis.statistics import Summary, summarize
 from labctl.analysis.trigger import check_complete, find_windows
@@ -25,7 +34,7 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
 
     Durations, energies and charges are per iteration with the null windows' mean taken off; the mean power is energy
     over duration. `power`, "dut" or "supply", chooses the headline. Raises CaptureError where no honest number
-    comes out, ConfigError for wiring that cannot be.
+    comes out, a shunt that reads negative for instance, ConfigError for wiring that cannot be.
     """
     if power not in ("dut", "supply"):
         raise ConfigError(f'power is {power!r}; it is "dut" or "supply"')
@@ -44,18 +53,21 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
         else:
             warnings.append("no null windows: the trigger's own cost is still in every number")
     warn_of_chain(warnings, series.measurement, zero)
+    warn_of_peaks(warnings, series.measurement)
     warn_of_refusals(warnings, series, null)
     if len(series.runs) == 1:
         warnings.append("one run only: how much runs scatter is not known, and not in the uncertainty")
     compare_with_dut(warnings, capture, series, null)
     numbers = _PerOperation(series, null, operation.n_iterations, power)
-    budget = numbers.budget(capture.wiring, zero)
+    budget = numbers.budget(capture.wiring)
     expanded = {quantity: uncertainty.expanded(parts) for quantity, parts in budget.items()}
     duration, energy, power_runs = numbers.duration, numbers.energy, numbers.power
     idle_w = _idle_power(warnings, series.runs)
     supply_energy = numbers.supply_energy.mean
     mean_w, mean_a = energy.mean / duration.mean, numbers.charge.mean / duration.mean
     runs = series.runs
+    check_sign(runs, mean_w, expanded["power"][0])
+    warn_of_order(warnings, energy)
     check_current(warnings, capture.board, mean_a)
     cycles = _cycles_per_operation(capture, operation.n_iterations)
     return Result(
@@ -77,7 +89,7 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
         power_mean_w=mean_w,
         power_supply_mean_w=supply_energy / duration.mean,
         power_std_w=power_runs.std,
-        power_ripple_w=math.fsum(r.power_ripple_w for r in runs) / len(runs),
+        power_ripple_w=series.measurement.ripple_w,
         # Windows that the trigger's cost dilutes may nowhere reach the operation's own mean; its extremes do.
         power_min_w=min(mean_w, *(r.power_min_w for r in runs)),
         power_max_w=max(mean_w, *(r.power_max_w for r in runs)),
@@ -93,6 +105,12 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
         runs=runs,
         budget={quantity: tuple(parts) for quantity, parts in budget.items()},
         warnings=tuple(warnings),
+        power_noise_w=series.measurement.noise_w,
+        energy_median_j=energy.median,
+        energy_quartile_low_j=energy.quartile_low,
+        energy_quartile_high_j=energy.quartile_high,
+        energy_lag1_ratio=energy.lag1,
+        energy_drift_j=energy.drift * (energy.n - 1),
     )
 
 
@@ -133,9 +151,8 @@ class _PerOperation:
                 "measure more iterations in each window"
             )
         self.power = summarize(columns[2] / columns[0])
-        self.durations, self.energies = columns[0], columns[2]
 
-    def budget(self, wiring: Wiring, zero: Record | None) -> dict[str, list[Contribution]]:
+    def budget(self, wiring: Wiring) -> dict[str, list[Contribution]]:
         series, null = self.series.measurement, None if self.null is None else self.null.measurement
         mean = series.moments.mean()
         null_mean = None if null is None else null.moments.mean()
@@ -147,10 +164,7 @@ class _PerOperation:
                 time, energy = time - null_time, energy - null_energy
             return np.array([[time / self.n], [energy / time], [energy / self.n]])
 
-        inputs = uncertainty.shared_inputs(
-            series.chain, None if null is None else null.chain, wiring, series.code_std,
-            self.series.record.timebase_ratio, zero,
-        )
+        inputs = uncertainty.shared_inputs(series, null, wiring, self.series.record.timebase_ratio)
         (budget,) = uncertainty.propagate(inputs, model)
         for quantity, values in zip(uncertainty.QUANTITIES, (self.duration, self.power, self.energy), strict=True):
             _add_scatter(budget[quantity], "repeatability", quantity, values, 1.0)

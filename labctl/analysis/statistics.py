@@ -9,15 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+_LAG_VALUES_MIN = 10
+
 
 @dataclass(frozen=True)
 class Summary:
     """What n values say. `std` has n - 1 in its denominator; `se` is std / sqrt(n), as if runs were independent.
 
     `lag1` is the autocorrelation of neighbours and `n_effective` the number of independent values that know as much.
-    `drift` is the least-squares slope per run, `drift_p` the probability of one so steep where there is none.
-    `interval` is the half-width of Student's 95 % interval of the mean. Nothing here sees an error that all runs
-    share.
+    `drift` is the least-squares slope per run; `drift_p` and `lag1_p` are the probabilities of a drift so steep and of
+    an autocorrelation so far from nought where there is none. Nothing here sees an error that all runs share.
     """
 
     n: int
@@ -27,14 +28,12 @@ class Summary:
     median: float
     quartile_low: float
     quartile_high: float
-    least: float
     greatest: float
-    variation_ratio: float
     lag1: float
+    lag1_p: float
     n_effective: float
     drift: float
     drift_p: float
-    interval: float
 
 
 def summarize(values: Sequence[float] | np.ndarray) -> Summary:
@@ -50,14 +49,12 @@ def summarize(values: Sequence[float] | np.ndarray) -> Summary:
     residual = rest - mean_rest
     squares = math.fsum(residual * residual)
     std = math.sqrt(squares / (n - 1)) if n > 1 else 0.0
-    se = std / math.sqrt(n)
     lag1 = math.fsum(residual[1:] * residual[:-1]) / squares if squares > 0 else 0.0
     quartile_low, median, quartile_high = (float(q) for q in np.quantile(v, [0.25, 0.5, 0.75]))
     drift, drift_p = _drift(residual, squares)
     return Summary(
-        n, mean, std, se, median, quartile_low, quartile_high, float(v.min()), float(v.max()),
-        std / abs(mean) if mean else math.inf if std else 0.0, lag1, effective_number(n, lag1), drift, drift_p,
-        student_factor(n - 1) * se if n > 1 else math.inf,
+        n, mean, std, std / math.sqrt(n), median, quartile_low, quartile_high, float(v.max()),
+        lag1, _lag1_p(n, lag1) if squares > 0 else 1.0, effective_number(n, lag1), drift, drift_p,
     )
 
 
@@ -96,8 +93,16 @@ def _drift(residual: np.ndarray, squares: float) -> tuple[float, float]:
     return slope, float(2 * special.stdtr(n - 2, -t))
 
 
-def percentiles(histogram: np.ndarray, ratios: Sequence[float]) -> np.ndarray:
-    """Read indices off a histogram: the least one that has at least each ratio of all samples at or below it."""
-    cumulative = np.cumsum(histogram)
-    ranks = np.maximum(np.ceil(np.asarray(ratios) * cumulative[-1]), 1)
-    return np.searchsorted(cumulative, ranks)
+def _lag1_p(n: int, lag1: float) -> float:
+    """Give the two-sided p of no autocorrelation: independent values have mean -1/n and variance (n-2)^2 / (n^2 (n-1)).
+
+    Moran, Some theorems on time series II, Biometrika 35, 1948. Normal enough from ten values; fewer tell nothing.
+    """
+    if n < _LAG_VALUES_MIN:
+        return 1.0
+    return float(2 * special.ndtr(-abs(lag1 + 1 / n) * n * math.sqrt(n - 1) / (n - 2)))
+
+
+def reach(n: float) -> float:
+    """Tell how far the greatest of n normal values reaches: the standard deviations that one in n exceeds."""
+    return float(-special.ndtri(1 / n))

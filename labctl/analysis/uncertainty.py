@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from instruments.record import Channel, Record
-from labctl.analysis.chain import Chain, Deviation, zero_channel, zero_statistics
+from labctl.analysis.chain import Deviation, same_errors
+from labctl.analysis.power import Measurement
 from labctl.analysis.statistics import student_factor
 from labctl.model import Contribution, Wiring
 
@@ -155,82 +155,80 @@ def _characteristic(c: Contribution, t: np.ndarray) -> np.ndarray:
     return np.exp(np.where(np.isfinite(log_phi), log_phi, np.where(z < 1, near_zero, -np.inf)))
 
 
+Spread = Callable[[Deviation], tuple[Deviation, Deviation]]
+
+
 def shared_inputs(
-    series: Chain, null: Chain | None, wiring: Wiring, code_std: np.ndarray, timebase_ratio: float | None,
-    zero: Record | None,
+    series: Measurement, null: Measurement | None, wiring: Wiring, timebase_ratio: float | None
 ) -> list[Input]:
-    """List what all runs share: shunt, gain, zero or offset, quantisation, supply, time base, decoupling."""
-    def both(deviate: Callable[[float], Deviation]) -> Callable[[float], tuple[Deviation, Deviation]]:
-        return lambda h: (deviate(h), deviate(h))
+    """List what all runs share: shunt, gain, zero or offset, quantisation, supply, time base, decoupling.
+
+    A channel that null windows saw at other settings has errors of its own there.
+    """
+    def both(deviation: Deviation) -> tuple[Deviation, Deviation]:
+        return deviation, deviation
 
     inputs = []
-    shunt, supply = wiring.shunt, wiring.supply
-    if series.resistance_ohm is not None and shunt is not None:
-        inputs.append(Input("shunt", both(lambda h: Deviation(resistance=h)), rectangular(shunt.tolerance_ratio),
+    chain, shunt, supply = series.chain, wiring.shunt, wiring.supply
+    if chain.resistance_ohm is not None and shunt is not None:
+        inputs.append(Input("shunt", lambda h: both(Deviation(resistance=h)), rectangular(shunt.tolerance_ratio),
                             source="shunt tolerance"))
-    if series.voltage_v is not None and supply is not None:
-        inputs.append(Input("supply", both(lambda h: Deviation(supply=h)), rectangular(supply.tolerance_ratio),
+    if chain.voltage_v is not None and supply is not None:
+        inputs.append(Input("supply", lambda h: both(Deviation(supply=h)), rectangular(supply.tolerance_ratio),
                             source="supply tolerance"))
     if timebase_ratio is not None:
-        inputs.append(Input("time base", both(lambda h: Deviation(timebase=h)), rectangular(timebase_ratio),
+        inputs.append(Input("time base", lambda h: both(Deviation(timebase=h)), rectangular(timebase_ratio),
                             source="data sheet"))
-    if series.tau_s and shunt is not None:
-        inputs.append(Input("decoupling", both(lambda h: Deviation(decoupling=h)),
+    if chain.tau_s and shunt is not None:
+        inputs.append(Input("decoupling", lambda h: both(Deviation(decoupling=h)),
                             rectangular(shunt.decoupling_tolerance_ratio), source="decoupling tolerance"))
-    for k, channel in enumerate(series.channels):
-        inputs += _channel_inputs(series, null, k, channel, float(code_std[k]), zero)
+    for k, channel in enumerate(chain.channels):
+        if null is None or same_errors(channel, null.chain.channels[k]):
+            inputs += _channel_inputs(series, k, "", both)
+        else:
+            inputs += _channel_inputs(series, k, "", lambda d: (d, Deviation()))
+            inputs += _channel_inputs(null, k, " of null", lambda d: (Deviation(), d))
     return inputs
 
 
-def _channel_inputs(
-    series: Chain, null: Chain | None, k: int, channel: Channel, code_std: float, zero: Record | None
-) -> list[Input]:
-    """List gain, offset or zero, and quantisation of one channel. Null at another range has errors of its own."""
-    name = channel.name
-    twin = None if null is None else null.channels[k]
-    alike = twin is None or (twin.scale, twin.offset) == (channel.scale, channel.offset)
+def _channel_inputs(measured: Measurement, k: int, suffix: str, spread: Spread) -> list[Input]:
+    """List gain, offset or zero, and quantisation of one channel.
 
-    def gain(h: float) -> Deviation:
-        return Deviation(gain={name: h})
+    One offset moves all that a channel tells, the shunt's drop and the supply; a zero reading takes it off the drop.
+    """
+    chain = measured.chain
+    channel, has_zero = chain.channels[k], bool(chain.has_zero[k])
+    name, unit, accuracy = channel.name, channel.unit, channel.accuracy
+    drops, supplies = bool(chain.sign[k]), bool(chain.supply[k])
 
-    def offset(h: float) -> Deviation:
-        return Deviation(offset={name: h})
+    def gain(h: float) -> tuple[Deviation, Deviation]:
+        return spread(Deviation(gain={name: h}))
 
-    def supply(h: float) -> Deviation:
-        return Deviation(supply_offset_v=h)
+    def drop(h: float) -> tuple[Deviation, Deviation]:
+        return spread(Deviation(offset={name: h}))
 
-    def spread(make: Callable[[float], Deviation]) -> Callable[[float], tuple[Deviation, Deviation]]:
-        return lambda h: (make(h), make(h) if alike else Deviation())
+    def supply(h: float) -> tuple[Deviation, Deviation]:
+        return spread(Deviation(supply_offset_v=h))
+
+    def reading(h: float) -> tuple[Deviation, Deviation]:
+        return spread(Deviation(offset={name: h} if drops else {}, supply_offset_v=h if supplies else 0.0))
 
     inputs = []
-    accuracy = channel.accuracy
     if accuracy is not None:
-        inputs.append(Input(f"gain {name}", spread(gain), rectangular(accuracy.gain_ratio), source=accuracy.source))
-        if series.supply[k]:
-            inputs.append(Input(f"supply offset {name}", spread(supply), rectangular(accuracy.offset_limit),
-                                unit=channel.unit, source=accuracy.source))
-    if not series.sign[k]:
-        return inputs
-    lsb = abs(channel.scale)
-    whole = np.dtype(channel.codes.dtype).kind in "iu"
-    reading = zero_channel(channel, zero)
-    if reading is not None:
-        _, std, n = zero_statistics(reading)
-        inputs.append(Input(f"zero {name}", spread(offset), std / math.sqrt(n) * lsb, "normal", "A", channel.unit,
+        limit = rectangular(accuracy.offset_limit)
+        inputs.append(Input(f"gain {name}{suffix}", gain, rectangular(accuracy.gain_ratio), source=accuracy.source))
+        if drops and not has_zero:
+            inputs.append(Input(f"offset {name}{suffix}", reading, limit, unit=unit, source=accuracy.source))
+        elif supplies:
+            inputs.append(Input(f"supply offset {name}{suffix}", supply, limit, unit=unit, source=accuracy.source))
+    step = float(chain.code_step[k])
+    rounding = step * abs(channel.scale) / math.sqrt(12)
+    if has_zero:
+        n, std = int(chain.zero_n[k]), math.sqrt(chain.zero_covariance[k, k])
+        inputs.append(Input(f"zero {name}{suffix}", drop, std / math.sqrt(n) * abs(channel.scale), "normal", "A", unit,
                             n - 1, "zero reading"))
-        if whole and std < DITHER_CODES:
-            inputs.append(Input(f"zero quantisation {name}", spread(offset), lsb / math.sqrt(12), unit=channel.unit,
-                                source="one code"))
-    elif accuracy is not None:
-        inputs.append(Input(f"offset {name}", spread(offset), rectangular(accuracy.offset_limit), unit=channel.unit,
-                            source=accuracy.source))
-    if whole and code_std < DITHER_CODES:
-        inputs.append(Input(f"quantisation {name}", spread(offset), lsb / math.sqrt(12), unit=channel.unit,
-                            source="one code"))
-    if twin is not None and not alike and twin.accuracy is not None:
-        inputs.append(Input(f"gain {name} of null", lambda h: (Deviation(), gain(h)),
-                            rectangular(twin.accuracy.gain_ratio), source=twin.accuracy.source))
-        if zero_channel(twin, zero) is None:
-            inputs.append(Input(f"offset {name} of null", lambda h: (Deviation(), offset(h)),
-                                rectangular(twin.accuracy.offset_limit), unit=twin.unit, source=twin.accuracy.source))
+        if std < DITHER_CODES * step:
+            inputs.append(Input(f"zero quantisation {name}{suffix}", drop, rounding, unit=unit, source="one code"))
+    if measured.code_std[k] < DITHER_CODES * step:
+        inputs.append(Input(f"quantisation {name}{suffix}", reading, rounding, unit=unit, source="one code"))
     return inputs

@@ -118,15 +118,6 @@ def test_wide_integers_are_refused():
         kernels.sum_spans([np.zeros((1, 30), np.int32)], spans_of((0, 0, 30)))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-def test_a_histogram_counts_every_code(dtype):
-    codes = codes_of(dtype, (5000,))
-    counts = np.zeros(256, np.int64)
-    least = int(np.iinfo(dtype).min)
-    kernels.histogram(codes, least, counts)
-    assert list(counts) == [int(np.sum(codes == least + k)) for k in range(256)]
-
-
 def test_edges_lie_where_the_line_between_samples_crosses():
     line = np.array([[0, 0, 1, 3, 3, 1, 0, 0, 3, 3]], np.int16)
     edges = kernels.edges_from_codes(line, 1.5, 0.4)
@@ -167,21 +158,13 @@ def test_nan_in_the_trigger_line_moves_nothing():
     first=st.booleans(),
     block=st.integers(4096, 9000),
 )
-def test_codes_and_packed_bits_give_the_edges_that_were_made(lengths, first, block):
+def test_codes_give_the_edges_that_were_made(lengths, first, block):
     levels = np.repeat([bool(k % 2) ^ first for k in range(len(lengths))], lengths)
     made = np.cumsum(lengths)[:-1] - 0.5
-    from_codes = kernels.edges_from_codes(levels[None, :].astype(np.uint8), 0.5, 0.0, block)
-    from_bits = kernels.edges_from_packed(np.packbits(levels[None, :], axis=1), len(levels))
-    for edges in (from_codes, from_bits):
-        np.testing.assert_array_equal(edges.position, made)
-        np.testing.assert_array_equal(edges.rising, [bool(k % 2) ^ first for k in range(1, len(lengths))])
-        assert list(edges.level) == [first]
-
-
-def test_more_edges_than_the_first_room_are_all_found():
-    levels = np.arange(1000) % 2
-    edges = kernels.edges_from_packed(np.packbits(levels[None, :].astype(np.uint8), axis=1), 1000)
-    np.testing.assert_array_equal(edges.position, np.arange(1, 1000) - 0.5)
+    edges = kernels.edges_from_codes(levels[None, :].astype(np.uint8), 0.5, 0.0, block)
+    np.testing.assert_array_equal(edges.position, made)
+    np.testing.assert_array_equal(edges.rising, [bool(k % 2) ^ first for k in range(1, len(lengths))])
+    assert list(edges.level) == [first]
 
 
 def test_each_segment_has_edges_of_its_own():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instruments.record import Channel, Identity, Record
-from labctl.analysis.power import current_percentiles, measure_windows
+from labctl.analysis.power import measure_windows
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Shunt, Supply, Window, Wiring
 
@@ -313,15 +313,3 @@ def test_results_do_not_depend_on_where_codes_lie_or_how_they_are_read(tmp_path)
         lazy = record_of(CH1=Channel("CH1", stored, 1e-3, 0.0))
         for block in (4096, 10_000, 1 << 20):
             assert measure_windows(lazy, wiring, windows, block_samples=block).runs == expected
-
-
-def test_percentiles_of_the_current_are_exact():
-    codes = np.array([*([10] * 50), *([20] * 40), *([30] * 10)], np.uint8)
-    window = [Window(0, -0.5, 99.5)]
-    found = current_percentiles(record_of(CH1=channel(codes)), WIRING, window, [0.5, 0.9, 0.99])
-    assert found[0] == pytest.approx([10e-3 / 1.3, 20e-3 / 1.3, 30e-3 / 1.3], rel=1e-12)
-    falling = record_of(CH1=channel(codes, scale=-1e-3, offset=0.04))
-    assert current_percentiles(falling, WIRING, window, [0.1, 0.5, 0.9])[0] == pytest.approx(
-        [10e-3 / 1.3, 20e-3 / 1.3, 30e-3 / 1.3], rel=1e-12)
-    with pytest.raises(ConfigError, match="8-bit"):
-        current_percentiles(record_of(CH1=channel(flat(13))), WIRING, window, [0.5])

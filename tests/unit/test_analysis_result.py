@@ -400,7 +400,7 @@ def test_a_shunt_without_its_channel_is_an_error_not_silence():
 
 def test_kiloohms_by_mistake_are_refused_where_the_board_is_known():
     wiring = dataclasses.replace(WIRING, shunt=Shunt(1300.0))
-    with pytest.raises(CaptureError, match="implied current of 10.0 µA lies outside what made-up can draw"):
+    with pytest.raises(CaptureError, match=r"implied current of 10\.0 µA lies outside what made-up can draw"):
         analyze_record(record_of([(200, 300)]), wiring, board=BOARD)
 
 

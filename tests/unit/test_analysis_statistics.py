@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labctl.analysis.statistics import effective_number, percentiles, student_factor, summarize
+from labctl.analysis.statistics import effective_number, reach, student_factor, summarize
 
 
 @given(st.floats(-1e9, 1e9), st.integers(2, 40))
 def test_equal_values_have_no_spread_at_all(value, n):
     summary = summarize([value] * n)
     assert (summary.mean, summary.std, summary.se) == (value, 0.0, 0.0)
-    assert (summary.lag1, summary.drift, summary.interval) == (0.0, 0.0, 0.0)
+    assert (summary.lag1, summary.drift, summary.lag1_p, summary.drift_p) == (0.0, 0.0, 1.0, 1.0)
 
 
 def test_small_set_by_hand():
@@ -24,13 +24,12 @@ def test_small_set_by_hand():
     assert summary.std == pytest.approx(math.sqrt(32 / 7), rel=1e-14)
     assert summary.se == pytest.approx(math.sqrt(32 / 7 / 8), rel=1e-14)
     assert (summary.median, summary.quartile_low, summary.quartile_high) == (4.5, 4.0, 5.5)
-    assert (summary.least, summary.greatest) == (2.0, 9.0)
-    assert summary.variation_ratio == pytest.approx(math.sqrt(32 / 7) / 5, rel=1e-14)
+    assert summary.greatest == 9.0
 
 
-def test_one_value_has_no_interval():
+def test_one_value_has_no_spread():
     summary = summarize([3.0])
-    assert (summary.mean, summary.std, summary.interval) == (3.0, 0.0, math.inf)
+    assert (summary.mean, summary.std, summary.n_effective) == (3.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]])
@@ -87,7 +86,18 @@ def test_effective_number_ignores_what_chance_would_give():
     assert effective_number(100, 0.9) == pytest.approx(100 / 19)
 
 
-def test_percentiles_of_a_histogram():
-    counts = np.zeros(256, np.int64)
-    counts[10], counts[20], counts[30] = 1, 2, 1
-    assert list(percentiles(counts, [0.0, 0.25, 0.5, 0.75, 1.0])) == [10, 10, 20, 20, 30]
+def test_false_alarms_of_the_autocorrelation_are_as_rare_as_it_says():
+    drawn = np.random.default_rng(11).normal(size=(4000, 20))
+    rare = np.mean([summarize(row).lag1_p < 0.05 for row in drawn])
+    # 5 % of 4000 draws scatters by 0.35 % of them; the normal approximation makes it a little rarer.
+    assert 0.035 < rare < 0.06
+    # Ten times -1, ten times +1: 17/20, mean -1/20, variance 18^2/(400 x 19): z = 0.9 x 20 x sqrt(19) / 18.
+    p = summarize([-1.0] * 10 + [1.0] * 10).lag1_p
+    assert p == pytest.approx(math.erfc(math.sqrt(19) / math.sqrt(2)), rel=1e-6)
+    assert summarize([1.0, -1.0] * 4).lag1_p == 1.0
+
+
+def test_the_greatest_of_many_normal_values():
+    # Tables of the normal distribution: one in 1000 exceeds 3.090, one in 44 exceeds 2.0.
+    assert reach(1000) == pytest.approx(3.0902, abs=1e-4)
+    assert reach(43.956) == pytest.approx(2.0, abs=1e-4)

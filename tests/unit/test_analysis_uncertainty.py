@@ -157,7 +157,7 @@ def test_every_sensitivity_is_what_measuring_again_with_the_input_changed_gives(
         flow = measurement.chain.flow(mean, series)
         return np.stack([flow.duration_s, flow.energy_j / flow.duration_s, flow.energy_j])
 
-    inputs = shared_inputs(measurement.chain, None, wiring, measurement.code_std, 1e-5, None)
+    inputs = shared_inputs(measurement, None, wiring, 1e-5)
     (budget,) = propagate(inputs, model)
     found = {c.name: c.effect / c.standard for c in budget["energy"]}
     assert set(found) == set(expected)
@@ -182,7 +182,7 @@ def test_shunt_and_gain_act_on_the_dut_by_less_and_more_than_one_for_one():
         flow = measurement.chain.flow(measurement.moments, series)
         return np.stack([flow.duration_s, flow.energy_j / flow.duration_s, flow.energy_j])
 
-    (budget,) = propagate(shared_inputs(measurement.chain, None, wiring, measurement.code_std, None, None), model)
+    (budget,) = propagate(shared_inputs(measurement, None, wiring, None), model)
     slopes = {c.name: c.effect / c.standard / energy for c in budget["energy"]}
     assert slopes["shunt"] == pytest.approx(-1, rel=1e-7)
     assert slopes["supply"] == pytest.approx(3.3 / (3.3 - 0.013), rel=1e-9)
@@ -203,7 +203,7 @@ def quantised(noise_codes, zero_codes=None, scale=1e-3, **more):
         z = generator.normal(20, zero_codes, (1, 10_000)).round().astype(np.uint8)
         zero = Record({"CH1": Channel("CH1", z, scale, 0.0)}, DT_S, np.zeros(1), record.instrument)
     measurement = measure_windows(record, WIRING, [Window(0, 99.5, 4899.5)], zero=zero)
-    return {i.name: i for i in shared_inputs(measurement.chain, None, WIRING, measurement.code_std, None, zero)}
+    return {i.name: i for i in shared_inputs(measurement, None, WIRING, None)}
 
 
 def test_quantisation_counts_once_in_the_scatter_where_noise_dithers_it():
@@ -234,7 +234,7 @@ def test_a_measured_supply_brings_its_channels_gain_and_offset_and_no_tolerance(
     wiring = replace(WIRING, supply=Supply(None, channel="CH4"))
     record = Record(channels, DT_S, np.zeros(1), Identity("a", "b", "c", "d"))
     measurement = measure_windows(record, wiring, [Window(0, 99.5, 399.5)])
-    found = names(shared_inputs(measurement.chain, None, wiring, measurement.code_std, None, None))
+    found = names(shared_inputs(measurement, None, wiring, None))
     assert "supply" not in found
     assert {"gain CH1", "gain CH4", "supply offset CH4", "offset CH1"} <= set(found)
     assert "offset CH4" not in found
