@@ -31,8 +31,9 @@ unit: setup ## every test but the long sweeps
 
 sweep: setup ## the long forms (up to an hour)
 	$(BIN)/pytest -n 2 --dist loadgroup -m sweep --timeout 3600
-	$(BIN)/python benchmarks/analysis_speed.py
-	$(BIN)/python benchmarks/block_transfer.py
+	$(BIN)/python benchmarks/analysis_speed.py --check --windows 2000
+	$(BIN)/python benchmarks/analysis_speed.py --check --samples 1e9 --skip-naive --repeats 1
+	$(BIN)/python benchmarks/block_transfer.py --check
 
 setup: $(READY) firmware $(VENV)/.warm ## virtual environment, cross-compiler, crypto library, firmware
 

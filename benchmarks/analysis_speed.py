@@ -28,6 +28,8 @@ SCALE_V = 2e-6
 DT_S = 1e-8
 SAMPLES_PER_WINDOW = 100_000
 TOLERANCE_RATIO = 1e-6
+RATIO_MIN = {"plain": 8, "packed": 5}
+MEMORY_MAX_BYTES = 300e6
 
 
 class Made:
@@ -127,13 +129,16 @@ def peak_bytes() -> int:
 
 def work(way: str, path: Path, out: Path) -> None:
     """Run one way once, in this process, and print its time and memory."""
+    loading = time.perf_counter()
     warm_up()
+    loading_s = time.perf_counter() - loading if way == "labctl" else 0.0
     imported = peak_bytes()
     started = time.perf_counter()
     table = {"numpy": table_by_hand, "labctl": table_by_labctl}[way](path)
     elapsed_s = time.perf_counter() - started
     np.save(out, table)
-    print(json.dumps({"elapsed_s": elapsed_s, "memory_bytes": peak_bytes() - imported}))
+    memory_bytes = peak_bytes() - imported
+    print(json.dumps({"elapsed_s": elapsed_s, "loaded_s": elapsed_s + loading_s, "memory_bytes": memory_bytes}))
 
 
 def compare(n_samples: int, n_windows: int, repeats: int, folder: Path, naive: bool = True) -> dict[str, Any]:
@@ -173,6 +178,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, help="default: one every 100 000 samples")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--skip-naive", action="store_true")
+    parser.add_argument("--check", action="store_true", help="fail below 8 (plain) or 5 (packed) times, above 300 MB")
     parser.add_argument("--folder", type=Path, help="where the temporary files go")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -184,11 +190,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         best = compare(n_samples, n_windows, options.repeats, Path(folder), not options.skip_naive)
     print(f"{n_samples} samples, {best.pop('n_windows')} windows, tables agree to {TOLERANCE_RATIO:g}")
+    failed = False
     for key, value in best.items():
-        ratio = ""
-        if key.startswith("labctl") and "numpy plain" in best:
-            ratio = f"   {best['numpy plain']['elapsed_s'] / value['elapsed_s']:.1f} times numpy on the plain file"
-        print(f"{key:14s} {value['elapsed_s']:8.3f} s {value['memory_bytes'] / 1e6:9.0f} MB above imports{ratio}")
+        text = f"{key:14s} {value['elapsed_s']:8.3f} s {value['memory_bytes'] / 1e6:7.0f} MB above imports"
+        if key.startswith("labctl"):
+            failed |= value["memory_bytes"] > MEMORY_MAX_BYTES
+            if "numpy plain" in best:
+                numpy_s = best["numpy plain"]["elapsed_s"]
+                ratio = numpy_s / value["elapsed_s"]
+                failed |= ratio < RATIO_MIN[key.removeprefix("labctl ")]
+                text += f"  {ratio:.1f} times numpy ({numpy_s / value['loaded_s']:.1f} with loading the kernels)"
+        print(text)
+    if options.check and failed:
+        sys.exit("slower or larger than it must be")
 
 
 if __name__ == "__main__":

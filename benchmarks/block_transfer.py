@@ -14,6 +14,7 @@ import multiprocessing
 import multiprocessing.connection
 import select
 import socket
+import sys
 import time
 from collections.abc import Callable
 
@@ -23,6 +24,8 @@ from instruments.transport.visa import VisaLink
 
 QUERY = ":WAVeform:DATA?"
 TIMEOUT_S = 60.0
+
+RATIO_MIN = 0.25
 
 
 def serve(n_bytes: int, address: multiprocessing.connection.Connection) -> None:
@@ -84,6 +87,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=24_000_000)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help=f"fail below {RATIO_MIN} of the loop's rate")
     options = parser.parse_args()
     raw_s, link_s = measure(options.bytes, options.repeats)
     ratio = min(raw_s) / min(link_s)
@@ -94,6 +98,8 @@ def main() -> None:
         best_s = min(times_s)
         print(f"{name:14}  best {best_s * 1e3:7.1f} ms  {options.bytes / best_s / 1e6:7.0f} MB/s")
     print(f"rate of VisaLink / rate of the loop: {ratio:.2f}")
+    if options.check and ratio < RATIO_MIN:
+        sys.exit("slower than it must be")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ OPEN_TIMEOUT_S = 10.0
 DUT_TIMEOUT_S = 5.0
 # What the emulated oscilloscope gives as its serial number begins with this.
 EMULATED_SERIAL = "EMULATED"
+EMULATION_SLOWDOWN = 20.0
 
 
 @dataclass
@@ -53,6 +54,11 @@ class Bench:
     def name(self) -> str:
         """Return the bench's name."""
         return self.file.bench.name
+
+    @property
+    def slowdown(self) -> float:
+        """Return how much longer than the board itself the DUT may take."""
+        return EMULATION_SLOWDOWN if self.emulated else 1.0
 
     def set_power(self, on: bool) -> None:
         """Switch the DUT's supply, or ask the person to."""
@@ -90,14 +96,21 @@ def find_bench_file(path: Path | None) -> BenchFile | None:
     candidates = [path] if path is not None else [Path("bench.toml"), home / "labctl" / "bench.toml"]
     for candidate in candidates:
         if candidate.is_file():
-            try:
-                table = tomllib.loads(candidate.read_text(encoding="utf-8"))
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise ConfigError(f"{candidate} is not valid TOML: {error}") from error
-            return parse_bench(table, str(candidate))
+            return parse_bench(_read_toml(candidate), str(candidate))
+        if os.path.lexists(candidate):
+            raise ConfigError(f"{candidate} is no file that can be read: a folder, a broken link, or a pipe")
     if path is not None:
         raise ConfigError(f"bench file {path} does not exist; leave --bench out to use the emulated bench")
     return None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # TOML, encoding, numbers of thousands of digits, deep nesting
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
 def wiring_of(file: BenchFile, board: dict[str, Any]) -> Wiring:
@@ -115,6 +128,7 @@ def wiring_of(file: BenchFile, board: dict[str, Any]) -> Wiring:
         decoupling_tolerance_ratio=file.shunt.decoupling_tolerance_ratio,
     )
     check_burden(shunt.resistance_ohm, board["supply"][f"node_{node}_v"], board)
+    _check_supply(voltage_v, board)
     scope = file.scope
     two = shunt.wiring == "two-channel"
     return Wiring(
@@ -134,6 +148,16 @@ def wiring_of(file: BenchFile, board: dict[str, Any]) -> Wiring:
         threshold=board["pins"]["level_v"] / 2,
         hysteresis=board["pins"]["level_v"] / 10,
     )
+
+
+def _check_supply(voltage_v: float, board: dict[str, Any]) -> None:
+    """Raise ConfigError for a supply that the board could not live on."""
+    low_v, high_v = board["supply"]["voltage_min_v"], 2 * board["supply"]["node_board_v"]
+    if not low_v <= voltage_v <= high_v:
+        raise ConfigError(
+            f"a supply of {quantity(voltage_v, 'V')} is nothing that {board['name']} runs on "
+            f"({quantity(low_v, 'V')} to {quantity(high_v, 'V')}): check the value and its unit"
+        )
 
 
 def check_burden(resistance_ohm: float, node_v: float, board: dict[str, Any]) -> None:
@@ -171,8 +195,8 @@ def open_bench(
             file = overrides(simulation.bench_file())
             board = simulation.board
             wiring = wiring_of(file, board)
-            simulation.start(file)
             stack.callback(simulation.stop)
+            simulation.start(file)
             file = simulation.connect(file)
         else:
             file = overrides(file)
@@ -203,6 +227,9 @@ def _open_all(
         scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
     except DriverUnavailable as error:
         raise ConfigError(f"[scope] driver = {file.scope.driver!r}: {error}") from error
+    if not isinstance(scope, Recorder):
+        scope.close()
+        raise ConfigError(f"[scope] driver = {file.scope.driver!r} records nothing: name an oscilloscope's driver")
     stack.callback(scope.close)
     switch = None
     if file.dut.power != "manual":

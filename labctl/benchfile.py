@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from labctl.errors import ConfigError
-from labctl.units import parse
+from labctl.units import check_plausible, parse, parse_ratio
 
 
 def _unit(unit: str) -> BeforeValidator:
@@ -18,9 +18,22 @@ def _unit(unit: str) -> BeforeValidator:
             number = parse(value, unit) if isinstance(value, str) else value
         except ConfigError as error:
             raise ValueError(str(error)) from error
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise ValueError(f"expected a number or text with a unit such as '1.3 {unit}'")
-        return float(number)
+        try:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+                raise ValueError(f"expected a number or text with a unit such as '1.3 {unit}'")
+            return check_plausible(float(number), unit) if number > 0 else float(number)
+        except (ConfigError, OverflowError) as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(convert)
+
+
+def _ratio() -> BeforeValidator:
+    def convert(value: Any) -> Any:
+        try:
+            return parse_ratio(value) if isinstance(value, str) else value
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
 
     return BeforeValidator(convert)
 
@@ -28,8 +41,10 @@ def _unit(unit: str) -> BeforeValidator:
 Ohm = Annotated[float, _unit("ohm"), Field(gt=0)]
 Volt = Annotated[float, _unit("V"), Field(gt=0)]
 Farad = Annotated[float, _unit("F"), Field(ge=0)]
-Ratio = Annotated[float, Field(ge=0, lt=1)]
-ScopeChannel = Annotated[int, Field(ge=1, le=8)]
+Ratio = Annotated[float, _ratio(), Field(ge=0, lt=1)]
+ProbeRatio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+ScopeChannel = Annotated[int, Field(ge=1, le=8, strict=True)]
+Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class Section(BaseModel):
@@ -41,7 +56,7 @@ class Section(BaseModel):
 class BenchSection(Section):
     """Name the bench."""
 
-    name: str = "bench"
+    name: Text = "bench"
 
 
 class SupplySection(Section):
@@ -66,25 +81,25 @@ class ShuntSection(Section):
 class ScopeSection(Section):
     """Say which recorder is used and which channel sees what; a probe ratio of 10 is a 10:1 probe."""
 
-    driver: str
-    resource: str
+    driver: Text
+    resource: Text
     shunt_channel: ScopeChannel = 1
     shunt_high_channel: ScopeChannel | None = None
     shunt_low_channel: ScopeChannel | None = None
     supply_channel: ScopeChannel | None = None
     trigger_channel: ScopeChannel = 2
     trigger_edge: Literal["rising", "falling"] = "rising"
-    shunt_probe_ratio: float = Field(default=1.0, gt=0)
-    trigger_probe_ratio: float = Field(default=1.0, gt=0)
+    shunt_probe_ratio: ProbeRatio = 1.0
+    trigger_probe_ratio: ProbeRatio = 1.0
     shunt_bandwidth_limit: bool = True
 
 
 class DutSection(Section):
     """Say which board it is, where its serial port is, and what switches its supply ("manual" asks the person)."""
 
-    board: str
-    port: str
-    power: str = "manual"
+    board: Text
+    port: Text
+    power: Text = "manual"
 
 
 class BenchFile(Section):
@@ -117,7 +132,26 @@ def parse_bench(table: dict[str, Any], where: str) -> BenchFile:
         raise ConfigError(
             f"{where}: [shunt] wiring = \"two-channel\" needs shunt_high_channel and shunt_low_channel in [scope]"
         )
+    _check_channels(file, where)
     return file
+
+
+def _check_channels(file: BenchFile, where: str) -> None:
+    """Raise ConfigError where one channel of the scope is asked to see two things."""
+    scope = file.scope
+    two = file.shunt.wiring == "two-channel"
+    uses = {
+        key: getattr(scope, key)
+        for key in (*(("shunt_high_channel", "shunt_low_channel") if two else ("shunt_channel",)), "trigger_channel")
+    }
+    # A supply channel may be an end of the shunt as well, never the trigger.
+    if scope.supply_channel is not None and not two:
+        uses["supply_channel"] = scope.supply_channel
+    seen: dict[int | None, str] = {}
+    for key, channel in uses.items():
+        if channel in seen:
+            raise ConfigError(f"{where}: [scope] {seen[channel]} and {key} are both {channel}: each needs its own")
+        seen[channel] = key
 
 
 def _explain(problem: dict[str, Any]) -> str:

@@ -150,13 +150,18 @@ class Simulation:
         """Send one command to the simulator's control socket and return its answer."""
         if self._control is None:
             raise EnvironmentFault("the simulator is not running")
-        self._control.sendall(json.dumps(command).encode() + b"\n")
         answer = b""
-        while not answer.endswith(b"\n"):
-            chunk = self._control.recv(1 << 16)
-            if not chunk:
-                raise EnvironmentFault(f"the simulator ended: {self._complaint()}")
-            answer += chunk
+        try:
+            self._control.sendall(json.dumps(command).encode() + b"\n")
+            while not answer.endswith(b"\n"):
+                chunk = self._control.recv(1 << 16)
+                if not chunk:
+                    raise EnvironmentFault(f"the simulator ended: {self._complaint()}")
+                answer += chunk
+        except TimeoutError as error:
+            raise EnvironmentFault(f"the simulator did not answer within {CONTROL_TIMEOUT_S:g} s") from error
+        except OSError as error:
+            raise EnvironmentFault(f"the simulator ended: {self._complaint()}") from error
         return json.loads(answer)
 
     def fault(self) -> str:

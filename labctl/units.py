@@ -55,6 +55,21 @@ def parse(text: str | float, unit: str, *, what: str = "value", positive: bool =
     return _checked(Decimal(number).scaleb(exponent), text, what, expected, positive=positive, unit=unit)
 
 
+# What a bench can hold; beyond these a slip of unit or prefix is far likelier.
+_PLAUSIBLE = {"ohm": (1e-6, 1e6), "V": (1e-3, 1e3), "F": (1e-13, 1e-2), "Hz": (1e-3, 1e12)}
+
+
+def check_plausible(value: float, unit: str, *, what: str = "value") -> float:
+    """Return a positive value that a bench can hold. Raises ConfigError, with the limits, for any other."""
+    low, high = _PLAUSIBLE[unit]
+    if low <= value <= high:
+        return value
+    raise ConfigError(
+        f"{what} {value:g} {unit} is not plausible here ({quantity(low, unit)} to {quantity(high, unit)}): "
+        f"check the unit and its prefix, for example {_UNITS[unit][2]!r}"
+    )
+
+
 def parse_ratio(text: str | float, *, what: str = "ratio", positive: bool = False) -> float:
     """Read a ratio such as "0.01", "1 %" or "50 ppm". Raises ConfigError for anything else."""
     expected = "expected a ratio, for example '1 %', '50 ppm' or '0.01'"

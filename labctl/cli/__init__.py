@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
+import threading
 
 import click
 
-from labctl import __version__, check_instruments_package
+from labctl import __version__, check_instruments_package, interrupts
 from labctl.errors import LabctlError
 
 COMMANDS = {
@@ -17,6 +20,7 @@ COMMANDS = {
 }
 EXIT_DEVICE = 1
 EXIT_USAGE = 2
+EXIT_ENVIRONMENT = 3
 EXIT_INTERRUPTED = 130
 
 
@@ -65,11 +69,28 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+def _prepare_process() -> None:
+    """Make signals and streams such that every end is an orderly one."""
+    interrupts.reset()
+    interrupts.install()
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            signal.signal(getattr(signal, name), lambda *_: signal.raise_signal(signal.SIGINT))
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
+        elif hasattr(stream, "reconfigure"):  # a terminal that cannot show µ or Ω shows a question mark
+            stream.reconfigure(errors="replace")
+
+
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit status (0 done, 1 device, 2 usage, 3 environment, 130 interrupted)."""
+    _prepare_process()
     try:
         check_instruments_package()
         result = cli.main(args=arguments, prog_name="labctl", standalone_mode=False)
+        interrupts.check()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as error:
         return error.exit_code
@@ -82,13 +103,24 @@ def run(arguments: list[str]) -> int:
     except LabctlError as error:
         click.echo(f"labctl: {error}", err=True)
         return error.exit_status
-    except BrokenPipeError:
-        sys.stderr.close()
-        return EXIT_DEVICE
     except Exception as error:
-        from instruments.errors import InstrumentError
+        status = _status_of(error)
+        if status is None:
+            raise
+        return status
 
-        if isinstance(error, InstrumentError):
+
+def _status_of(error: Exception) -> int | None:
+    """Say what an instrument's or the output's fault was and return its exit status; None for what nobody expected."""
+    from instruments.errors import InstrumentError, OutOfRange
+
+    if isinstance(error, InstrumentError):
+        click.echo(f"labctl: {error}", err=True)
+        return EXIT_USAGE if isinstance(error, OutOfRange) else EXIT_DEVICE
+    if isinstance(error, OSError):
+        # Whoever read our output has left, or its disk is full; nothing more can be said there, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not isinstance(error, BrokenPipeError):
             click.echo(f"labctl: {error}", err=True)
-            return EXIT_DEVICE
-        raise
+        return EXIT_ENVIRONMENT
+    return None

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from labctl.cli.options import Quantity, json_option, power_option, shunt_option
+from labctl.errors import ConfigError
 
 DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.verify")
-DEFAULT_BYTES = 64
 
 
 @click.command()
@@ -54,14 +54,26 @@ def command(
     """
     from labctl.bench import find_bench_file, open_bench
     from labctl.cli.output import Output, Report
+    from labctl.dut import DEFAULT_BYTES
     from labctl.measure import Plan, measure
     from labctl.model import Operation
+    from labctl.store import open_capture
 
     file = find_bench_file(bench_path)
+    if zero is not None:
+        with open_capture(zero):  # a file that cannot be read is said before anything is switched on
+            pass
+    if n_bytes is not None and not any(name in DEFAULT_BYTES for name in operations or DEFAULT_OPERATIONS):
+        raise ConfigError(f"--bytes is for {', '.join(DEFAULT_BYTES)}; the operations asked take no message")
     folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     plan = Plan(
         operations=tuple(
-            Operation(name, bytes=message_bytes(name, n_bytes), n_runs=runs, n_iterations=iterations)
+            Operation(
+                name,
+                bytes=(n_bytes or DEFAULT_BYTES[name]) if name in DEFAULT_BYTES else None,
+                n_runs=runs,
+                n_iterations=iterations,
+            )
             for name in operations or DEFAULT_OPERATIONS
         ),
         out=folder,
@@ -88,7 +100,3 @@ def command(
     report.print(as_json=as_json)
     return 0
 
-
-def message_bytes(operation: str, n_bytes: int | None) -> int | None:
-    """Return the size of the message an operation takes, None where it takes none."""
-    return (n_bytes or DEFAULT_BYTES) if operation.startswith(("aes", "sha")) else None

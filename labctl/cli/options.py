@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from labctl.errors import ConfigError
-from labctl.units import parse
+from labctl.units import check_plausible, parse, parse_ratio
 
 
 class Quantity(click.ParamType[float]):
-    """A positive number, with or without its unit: ``1.3``, ``1.3ohm``, ``50 mohm``."""
+    """A number, with or without its unit: ``1.3``, ``1.3ohm``, ``50 mohm``; positive unless `signed`."""
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, *, signed: bool = False) -> None:
         self.unit = unit
         self.name = unit
+        self.signed = signed
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Parse the text. Fails with what was expected and an example."""
@@ -24,8 +25,29 @@ class Quantity(click.ParamType[float]):
             number = parse(value, self.unit) if isinstance(value, str) else float(value)
         except ConfigError as error:
             self.fail(str(error), param, ctx)
+        if self.signed:
+            return number
         if not number > 0:
             self.fail(f"{value!r} must be more than zero", param, ctx)
+        try:
+            return check_plausible(number, self.unit)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Tolerance(click.ParamType[float]):
+    """A ratio below one, such as ``1%``, ``50 ppm`` or ``0.01``."""
+
+    name = "ratio"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the text. Fails with what was expected and an example."""
+        try:
+            number = parse_ratio(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+        if not 0 <= number < 1:
+            self.fail(f"{value!r} is no tolerance: 0 to 100 %", param, ctx)
         return number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from labctl.errors import CaptureError, ConfigError
+from labctl.errors import CaptureError, ConfigError, EnvironmentFault
 from labctl.model import SCHEMA_RESULTS
 
 if TYPE_CHECKING:
@@ -86,17 +87,31 @@ class Report:
                 result = analyze(capture, self.power)
             except CaptureError as error:
                 raise CaptureError(f"{path}: {error}") from error
-            self._bench = self._bench or capture.provenance["bench"]
+            self._same_bench(path, capture.provenance["bench"])
             zero = _zero_sentence(capture)
             if zero not in self._zeros:
                 self._zeros.append(zero)
             if self.figures:
+                os.environ["MPLBACKEND"] = "agg"  # whatever the user's own setting, no window is wanted
                 from labctl.report.figure import waveform_figure
 
-                waveform_figure(capture, result, path.with_suffix(".png"))
+                try:
+                    waveform_figure(capture, result, path.with_suffix(".png"))
+                except EnvironmentFault as error:  # the numbers stand without their picture
+                    click.echo(f"labctl: {error}", err=True)
         self.paths.append(path)
         self._results.append(result)
         self._truths.append(_headline(read_truth(path), self.power))
+
+    def _same_bench(self, path: Path, bench: Mapping[str, Any]) -> None:
+        """Take note of the bench; one page speaks of one. Raises ConfigError for another."""
+        if self._bench and dict(bench) != dict(self._bench):
+            keys = sorted(k for k in {*bench, *self._bench} if bench.get(k) != self._bench.get(k))
+            raise ConfigError(
+                f"{path} was taken on another bench than {self.paths[0]} ({', '.join(keys)} differ): "
+                "analyse them one after the other"
+            )
+        self._bench = bench
 
     def print(self, *, as_json: bool) -> None:
         """Print everything added, as a page or as the one object of the JSON contract."""

@@ -21,6 +21,13 @@ def window_rows(result: RecordResult) -> list[dict[str, Any]]:
     return [_row(window) for window in result.windows]
 
 
+def to_json_object(
+    description: dict[str, Any], result: RecordResult | None, warnings: Sequence[str]
+) -> dict[str, Any]:
+    """Join description, windows and warnings into the object of the contract."""
+    return {**description, "windows": [] if result is None else window_rows(result), "warnings": list(warnings)}
+
+
 def _row(window: RecordWindow) -> dict[str, Any]:
     row: dict[str, Any] = {
         "segment": window.window.segment,

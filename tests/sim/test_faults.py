@@ -73,6 +73,40 @@ def test_the_bench_works_again_after_the_fault(elf, tmp_path):
         assert run(bench, tmp_path / "good").n_runs == 5
 
 
+def test_interrupted_while_armed_the_scope_is_stopped(elf, tmp_path):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with bench_with() as bench:
+        bench.dut.release = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            run(bench, tmp_path)
+        # Bit 3 of the operation status condition register: running (InfiniiVision programmer's guide).
+        assert int(bench.scope._link.query(":OPERegister:CONDition?")) & 8 == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_supply_that_keeps_feeding_the_dut_is_noticed(elf, tmp_path, monkeypatch):
+    monkeypatch.setattr("labctl.frontend.ZERO_TRIES", 3)
+    monkeypatch.setattr("labctl.frontend.ZERO_PAUSE_S", 0.0)
+    with bench_with() as bench:
+        fetch, shift = bench.scope.fetch, iter(range(0, 1000, 5))
+
+        def drifting():
+            record = fetch()
+            for channel in record.channels.values():
+                channel.codes[...] = 20 + next(shift)
+            return record
+
+        def unpowered(on, switch=bench.switch):
+            switch.set_output(on)
+            bench.scope.fetch = fetch if on else drifting
+
+        bench.set_power = unpowered
+        with pytest.raises(CaptureError, match="changing current"):
+            run(bench, tmp_path)
+
+
 def test_an_operation_the_board_does_not_know(elf, tmp_path):
     with bench_with() as bench, pytest.raises(ConfigError, match="sha256"):
         run(bench, tmp_path, Operation("sha265", bytes=64))

@@ -29,6 +29,7 @@ def test_text_with_units_becomes_si():
     assert file.shunt.resistance_ohm == 1.3
     assert file.shunt.decoupling_f == pytest.approx(4.7e-6, rel=1e-12)
     assert file.dut.power == "manual"
+    assert parse_bench(changed("supply", tolerance_ratio="0.5 %"), "b").supply.tolerance_ratio == 0.005
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,9 @@ def test_text_with_units_becomes_si():
         (changed("shunt", resistance_ohm="a bit"), ["resistance_ohm", "1.3 ohm"]),
         (changed("shunt", resistance_ohm=True), ["[shunt] resistance_ohm", "number"]),
         (changed("shunt", wiring="two-channel"), ["shunt_high_channel", "shunt_low_channel"]),
+        (changed("scope", shunt_channel=2), ["shunt_channel", "trigger_channel", "both 2"]),
+        (changed("scope", shunt_probe_ratio=float("inf")), ["[scope] shunt_probe_ratio", "finite"]),
+        (changed("supply", tolerance_ratio="one"), ["[supply] tolerance_ratio", "1 %"]),
         ({k: v for k, v in GOOD.items() if k != "dut"}, ["[dut] is missing"]),
         ({**GOOD, "shnut": {}}, ["[shnut]", "did you mean 'shunt'"]),
     ],
