@@ -14,11 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PARENT_POLL_S = 0.25
+POLL_S = 0.1
 
 
 def _read_config() -> Mapping[str, Any]:
-    config = json.loads(sys.stdin.read())
+    try:
+        config = json.loads(sys.stdin.read())
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deep") from error
     if not isinstance(config, dict):
         raise TypeError("the configuration must be one JSON object")
     if not Path(config["elf"]).is_file():
@@ -28,11 +31,13 @@ def _read_config() -> Mapping[str, Any]:
 
 def run(bench: Any) -> int:
     """Print where the bench answers and wait for its end."""
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: bench.stopped.set())
+        # No lock is taken in here: the main thread may hold the very one.
+        signal.signal(number, lambda number, _: signals.append(number))
     parent = os.getppid()
     print(json.dumps(bench.addresses()), flush=True)
-    while not bench.stopped.wait(PARENT_POLL_S) and os.getppid() == parent:
+    while not bench.stopped.wait(POLL_S) and not signals and os.getppid() == parent:
         pass
     bench.close()
     return 1 if bench.boot_error else 0

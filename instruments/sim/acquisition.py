@@ -1,8 +1,8 @@
 """One acquisition of the emulated oscilloscope: fill the pre-trigger part, wait for the trigger, take segments.
 
 Sources and assumptions: a segment's trigger is accepted only once its pre-trigger part is filled and at least
-`REARM_S` after the end of the segment before (3000 X-Series data sheet, segmented memory: 1 us between triggers; from
-memory). Sweep AUTO triggers by itself after `AUTO_S`; the real delay was not found and this one is assumed. Trigger
+`REARM_S` after the end of the segment before (1 us between triggers: not verified against the 3000 X-Series data sheet,
+segmented memory). Sweep AUTO triggers by itself after `AUTO_S`: assumed, not verified against any manual. Trigger
 instants are known to the instrument to 10 ps (assumed) by its interpolator, on its own clock.
 """
 

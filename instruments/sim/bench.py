@@ -70,7 +70,7 @@ class Bench:
             signals,
             has_bulk_segments=config.get("scope", {}).get("bulk_segments", True),
         )
-        self.switch = Switch(self._power)
+        self.switch = Switch(self._power, self._has_power)
         self._scope_server = ScpiServer("scope", self.scope)
         self._switch_server = ScpiServer("power", self.switch)
         self._serial = SerialServer(lambda data: self._ready().uart_write(data))
@@ -89,7 +89,7 @@ class Bench:
         }
 
     def set_faults(self, faults: Mapping[str, Any]) -> None:
-        """Replace the set of faults. Raises ValueError for one that is not known."""
+        """Replace the set of faults. Raises ValueError or TypeError for one that is not known."""
         check_faults(faults)
         self._ready().set_faults(faults.get("dut", {}))
         self._apply(faults)
@@ -137,9 +137,18 @@ class Bench:
     def _power(self, on: bool) -> None:
         self._ready().power(on)
 
+    def _has_power(self) -> bool:
+        """Tell whether the DUT has its supply: a DUT that boots or failed has, and the bench begins with it on."""
+        return self.status()["engine"] != "off"
+
 
 def check_faults(faults: Mapping[str, Any]) -> None:
-    """Raise ValueError for a fault that nothing here can have; the DUT's own are checked by it."""
+    """Raise ValueError or TypeError for a fault that nothing here can have; the DUT's own are checked by it."""
+    if not isinstance(faults, Mapping):
+        raise TypeError(f"faults: {faults!r} is not one JSON object")
+    for name in ("scope", "dut"):
+        if not isinstance(faults.get(name, {}), Mapping):
+            raise TypeError(f"faults: {name} {faults[name]!r} is not one JSON object")
     unknown = set(faults) - {"trigger", "scope", "dut"}
     if unknown:
         raise ValueError(f"faults: {min(unknown)!r} is not one of trigger, scope, dut")
@@ -148,3 +157,6 @@ def check_faults(faults: Mapping[str, Any]) -> None:
     unknown = set(faults.get("scope", {})) - set(SCOPE_FAULTS)
     if unknown:
         raise ValueError(f"faults: scope {min(unknown)!r} is not one of {', '.join(SCOPE_FAULTS)}")
+    for name, value in faults.get("scope", {}).items():
+        if name != "silent" and not (isinstance(value, int) and value >= 0):
+            raise ValueError(f"faults: scope {name} must be a number of bytes, not {value!r}")

@@ -26,7 +26,7 @@ class Control:
     def serve(self, connection: socket.socket) -> None:
         """Answer one client until it leaves."""
         for text in lines(connection):
-            answer = self._answer(text or "")
+            answer = {"error": "the line is too long"} if text is None else self._answer(text)
             connection.sendall(json.dumps(answer).encode() + b"\n")
             if answer.get("quit"):
                 self._bench.stopped.set()
@@ -39,7 +39,7 @@ class Control:
             if handler is None:
                 return {"error": f"cmd {command!r} is not one of windows, draws, faults, status, quit"}
             return handler(request)
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
     def _do_windows(self, _request: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,9 @@ _log = logging.getLogger(__name__)
 DUT_FAULTS = frozenset({"garbage", "corrupt_checksum", "silent", "reset_during_series", "no_hse"})
 # The window of a series in which the fault "reset_during_series" strikes.
 _RESET_AT_WINDOW = 3
-_ANSWER_TIMEOUT_S = 2.0
+# The emulator has to finish a block of code, and on a new machine to compile its kernels: seconds.
+_SWITCH_TIMEOUT_S = 8.0
+_CLOSE_TIMEOUT_S = 2.0
 
 
 class Engine:
@@ -72,14 +74,28 @@ class Engine:
     # Called from any thread.
 
     def power(self, on: bool) -> None:
-        """Switch the supply: off, or on with a reset and an empty RAM. Returns when that is done."""
+        """Switch the supply: off, or on with a reset and an empty RAM. Returns when that is done.
+
+        Raises TimeoutError where the emulator does not come to it in time or has ended; `status` tells what holds.
+        """
         with self._changed:
             self._power_request = on
             self._switching = True
             self._hook.request_stop()
             self._changed.notify_all()
-            if threading.current_thread() is not self._thread:
-                self._changed.wait_for(lambda: not self._switching or self._closing, _ANSWER_TIMEOUT_S)
+            if threading.current_thread() is self._thread:
+                return
+            self._changed.wait_for(lambda: not self._switching or self._closing, _SWITCH_TIMEOUT_S)
+            if self._switching:
+                self._power_request = None  # nobody waits for it any more
+                raise TimeoutError(
+                    f"the emulated DUT was to be switched {'on' if on else 'off'} and is {self._state}: "
+                    + (
+                        "it is closing"
+                        if self._closing
+                        else f"its emulator did not answer within {_SWITCH_TIMEOUT_S:g} s"
+                    )
+                )
 
     def uart_write(self, data: bytes) -> None:
         """Send bytes to the firmware; lost while there is no power."""
@@ -114,7 +130,7 @@ class Engine:
             self._hook.request_stop()
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
-            self._thread.join(_ANSWER_TIMEOUT_S)
+            self._thread.join(_CLOSE_TIMEOUT_S)
 
     # Called by the machine, from inside a run.
 

@@ -3,9 +3,9 @@
 What is modelled, each with its source:
 
 - Gain: a slope error of at most 2 % of full scale, about mid-screen, one draw per channel and range (Keysight
-  InfiniiVision X-Series data sheets, DC vertical gain accuracy; from memory, not re-read).
+  InfiniiVision 3000T X-Series data sheet 5992-0140EN, DC vertical gain accuracy: not verified against it).
 - Offset: at most 0.1 division + 2 mV + 1 % of the offset setting, one draw per channel and range (same source).
-- Noise: white, Gaussian, rms = fixed part + part of a division. The 3000T's own figure was not found; taken are
+- Noise: white, Gaussian, rms = fixed part + part of a division: not verified against the same data sheet. Taken are
   the limits of a comparable scope, Tektronix MSO3000 manual p. 166, 300 MHz model: 140 uV + 6 % of a division, with
   the 20 MHz limit 30 uV + 5 %. An assumption.
 - Time base: at most 10 ppm (Agilent 4000 X-Series Service Guide p. 52, test limit); the phase is free-running.

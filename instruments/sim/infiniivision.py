@@ -4,8 +4,8 @@ From: Keysight InfiniiVision 3000T X-Series Oscilloscopes Programmer's Guide (ro
 p. 1094 ff., status reporting p. 1243 ff.); Agilent InfiniiVision 3000 X-Series Programmer's Guide where the pages are
 the same (:AER p. 192, :OPERegister:CONDition p. 171: run is bit 3, wait for trigger bit 5; :WAVeform:PREamble p. 940:
 x reference 0, y reference half the steps); 4000 X-Series Programmer's Guide p. 1400 (settings after *RST).
-Assumed, because no page was found: with :WAVeform:SEGMented:ALL one block holds all segments while the preamble counts
-the points of one; NORMal points come from a record of at most 62 500.
+Assumed, not verified against the 3000T guide: with :WAVeform:SEGMented:ALL one block holds all segments while the
+preamble counts the points of one; NORMal points come from a record of at most 62 500.
 Not modelled, and refused with -241: AC coupling, 50 ohm, acquisition types other than NORMal.
 """
 
@@ -165,9 +165,7 @@ class InfiniiVision(Instrument):
             lambda s, n, p: s.with_units(n, choice(p, "VOLT", "AMPere")),
             lambda s, n: s.units[channel_index(n)],
         )
-        self._channel(
-            "RANGe", lambda s, n, p: s.with_range(n, number(p, "V")), lambda s, n: nr3(s.channel(n).range_v)
-        )
+        self._channel("RANGe", lambda s, n, p: s.with_range(n, number(p, "V")), lambda s, n: nr3(s.channel(n).range_v))
         self._channel(
             "SCALe",
             lambda s, n, p: s.with_range(n, number(p, "V") * N_DIVISIONS),

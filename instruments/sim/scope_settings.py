@@ -2,11 +2,13 @@
 
 Memory: Keysight InfiniiVision 3000T X-Series User's Guide p. 221 (rate = points / time, by throwing samples away);
 3000 X-Series User's Guide p. 270 (the memory is shared by the channels of a pair, 1-2 and 3-4, and divided by the
-number of segments). 5 GS/s, 4 M points and 1000 segments: 3000T X-Series data sheet, from memory.
+number of segments). 5 GS/s, 4 M points and 1000 segments: not verified against the 3000T X-Series data sheet,
+5992-0140EN.
 
-Assumed, because no page was found: the sample interval is a whole multiple of the shortest; V/div and time/div keep
-three significant digits; a value out of range is refused with -222 and the setting stays; a trigger level may lie
-within 6 divisions of mid-screen; the limits of offset, span and holdoff are those of the 3000 X-Series, from memory.
+Assumed, not verified against the 3000T X-Series Programmer's Guide: the sample interval is a whole multiple of the
+shortest; V/div and time/div keep three significant digits; a value out of range is refused with -222 and the setting
+stays; a trigger level may lie within 6 divisions of mid-screen. The limits of offset, span and holdoff: not verified
+against 5992-0140EN.
 """
 
 from __future__ import annotations

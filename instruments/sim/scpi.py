@@ -11,7 +11,9 @@ Programmer's Guide p. 1570).
 from __future__ import annotations
 
 import re
+import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ MESSAGES = {
     -128: "Numeric data not allowed",
     -131: "Invalid suffix",
     -141: "Invalid character data",
+    -200: "Execution error",
     -221: "Settings conflict",
     -222: "Data out of range",
     -224: "Illegal parameter value",
@@ -40,7 +43,7 @@ QUEUE_LENGTH = 30
 # Standard Event Status Register (IEEE 488.2, 11.5.1): bit of each class of error, and operation complete.
 ESR_COMMAND, ESR_EXECUTION, ESR_DEVICE, ESR_QUERY, ESR_OPC = 32, 16, 8, 4, 1
 
-NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-zA-Z]*)")
+NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-zA-Z]*)")
 MULTIPLIERS = {"V": 1.0, "MV": 1e-3, "UV": 1e-6, "S": 1.0, "MS": 1e-3, "US": 1e-6, "NS": 1e-9}
 
 Reply = str | bytes | memoryview
@@ -98,7 +101,7 @@ def _keyword(text: str) -> str:
     name = text.removesuffix("<n>")
     short = "".join(c for c in name if not c.islower())
     forms = short if short == name else f"(?:{short}|{name.upper()})"
-    return forms + (r"(\d+)" if numbered else "")
+    return forms + (r"(\d{1,9})" if numbered else "")
 
 
 def _header(text: str) -> re.Pattern[str]:
@@ -185,6 +188,10 @@ class Instrument:
                 except ScpiError as error:
                     self.errors.push(error.code)
                     continue
+                except Exception:  # noqa: BLE001 - a fault of the simulator is the instrument's, and ends nothing
+                    traceback.print_exc(file=sys.stderr)
+                    self.errors.push(-310)
+                    continue
                 if reply is not None:
                     if answers:
                         answers.append(";")
@@ -248,10 +255,12 @@ def number(parameters: list[str], units: str = "") -> float:
 
 def integer(parameters: list[str], low: int, high: int) -> int:
     """Read one integer in [low, high]; decimal numbers are rounded (IEEE 488.2, 7.7.2.4)."""
-    value = round(number(parameters))
-    if not low <= value <= high:
+    value = number(parameters)
+    if not low - 0.5 <= value <= high + 0.5:  # infinity has no nearest integer
         raise ScpiError(-222)
-    return value
+    if not low <= (nearest := round(value)) <= high:
+        raise ScpiError(-222)
+    return nearest
 
 
 def boolean(parameters: list[str]) -> bool:

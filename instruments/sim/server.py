@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ from instruments.sim.scpi import Instrument, Reply
 
 HOST = "127.0.0.1"
 MESSAGE_MAX_BYTES = 1 << 16
-SEND_TIMEOUT_S = 30.0
+# Pause before another connection is accepted where the system had no room for the last one.
+ACCEPT_PAUSE_S = 0.05
 
 
 class Server:
@@ -24,6 +26,7 @@ class Server:
         self._one_client = one_client
         self._listener = socket.create_server((HOST, 0))
         self._connections: set[socket.socket] = set()
+        self._changing = threading.Lock()
         self._closed = False
         self.port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name=name, daemon=True)
@@ -33,42 +36,52 @@ class Server:
         while not self._closed:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError:  # closed, or a client that was gone at once, or no file descriptor left
+                time.sleep(ACCEPT_PAUSE_S)
+                continue
             if self._one_client:
                 self._run(connection)
             else:
                 threading.Thread(target=self._run, args=(connection,), daemon=True).start()
 
     def _run(self, connection: socket.socket) -> None:
-        self._connections.add(connection)
+        with self._changing:
+            self._connections.add(connection)
         try:
             with connection, contextlib.suppress(OSError):
                 self._serve(connection)
         finally:
-            self._connections.discard(connection)
+            with self._changing:
+                self._connections.discard(connection)
 
     def close(self) -> None:
         """Stop listening and drop every connection."""
         self._closed = True
-        for end in (self._listener, *self._connections):
+        with self._changing:
+            ends = (self._listener, *self._connections)
+        for end in ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
 
 def lines(connection: socket.socket) -> Any:
-    """Yield the lines that a client sends, without their ends; None for a line that is too long."""
+    """Yield the lines that a client sends, without their ends; None, once, for a line that is too long."""
     buffer = bytearray()
+    overrun = False
     while chunk := connection.recv(65536):
         buffer += chunk
         *whole, buffer = buffer.split(b"\n")
         for text in whole:
-            yield text.decode("latin-1").rstrip("\r")
+            if not overrun:
+                yield text.decode("latin-1").rstrip("\r") if len(text) <= MESSAGE_MAX_BYTES else None
+            overrun = False
         if len(buffer) > MESSAGE_MAX_BYTES:
             buffer.clear()
-            yield None
+            if not overrun:
+                yield None
+            overrun = True
 
 
 def is_gone(connection: socket.socket) -> bool:
@@ -151,8 +164,8 @@ class SerialServer(Server):
             self._client = None
 
     def send(self, data: bytes) -> None:
-        """Pass on what the DUT sends."""
+        """Pass on what the DUT sends. It never waits: what a client does not take in time is lost, as on a wire."""
         client = self._client
         if client is not None:
             with contextlib.suppress(OSError):
-                client.sendall(data)
+                client.send(data, socket.MSG_DONTWAIT)

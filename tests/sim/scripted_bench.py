@@ -1,7 +1,7 @@
 """The emulated bench with a scripted DUT instead of firmware, as a process: config on stdin, as `instruments.sim`.
 
 The DUT draws 4 mA. Each line it receives makes it raise its pin five times for 4800 cycles at 10 mA, 12 000 cycles of
-quiet around each, and then answer ``done``. Run by tests only.
+quiet around each, and then answer ``done``. With the fault ``stuck`` its supply does not switch. Run by tests only.
 """
 
 import json
@@ -22,6 +22,8 @@ class ScriptedDut:
         self.world.parked(0, 0.0)
 
     def power(self, on):
+        if self.faults.get("stuck"):
+            raise TimeoutError("stuck")
         with self.lock:
             self.on = on
             self.world.parked(self.cycle, 4e-3 if on else 0.0)

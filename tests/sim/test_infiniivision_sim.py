@@ -97,6 +97,18 @@ def rig():
 # --- syntax and errors ----------------------------------------------------------------------------------------------
 
 
+def test_its_serial_number_says_that_it_is_emulated():
+    """What reads identities relies on this word."""
+    assert Rig(seed=42).ask("*IDN?").split(",")[2] == "EMULATED42"
+
+
+def test_a_fault_of_the_simulator_is_an_error_of_the_instrument(rig, capsys):
+    rig.scope.on(":BROKEN?", lambda: 1 / 0)
+    assert rig.ask(":BROKEN?;:BROKEN?;*OPC?") == "1"
+    assert rig.errors() == [-310, -310]
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("message", "answer", "errors"),
     [

@@ -5,13 +5,17 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from instruments.sim.server import SerialServer
 
 SCRIPTED = Path(__file__).with_name("scripted_bench.py")
 ROOT = Path(__file__).parents[2]
@@ -120,6 +124,14 @@ def bench():
     process.close()
 
 
+@pytest.fixture(scope="module")
+def shared():
+    """Give a bench for tests that leave it as it was."""
+    process = Process()
+    yield process
+    process.close()
+
+
 def until(link, question, answer):
     deadline = time.monotonic() + TIMEOUT_S
     while link.ask(question) != answer:
@@ -161,7 +173,10 @@ def read_block(scope):
 def test_whole_bench_over_sockets(bench):
     scope = bench.link("scope")
     assert bench.addresses["pid"] == bench.process.pid
-    assert scope.ask("*IDN?").split(",")[1] == "DSO-X 3024T"
+    _, model, serial, _ = scope.ask("*IDN?").split(",")
+    # The seed of the configuration; by the first word everybody can tell what is emulated.
+    assert (model, serial) == ("DSO-X 3024T", "EMULATED5")
+    assert bench.link("power").ask("*IDN?").startswith("EMULATED,")
     take(bench, scope)
     until(scope, ":OPER:COND?", "+0")
     assert scope.ask(":WAV:SEGM:COUN?;:SYST:ERR?") == '+5;+0,"No error"'
@@ -198,8 +213,170 @@ def test_an_unknown_query_is_silence_and_an_error(bench):
     scope.send(":NONSENSE?")
     assert scope.is_silent()
     assert scope.ask(":SYST:ERR?") == '-113,"Undefined header"'
-    scope.send("x" * 100_000)
-    assert scope.ask(":SYST:ERR?") in ('-363,"Input buffer overrun"', '-113,"Undefined header"')
+
+
+# --- clients that misbehave: the bench lives, and everybody else is served ------------------------------------------
+
+
+def works(bench):
+    """Check with new clients that every port does its duty."""
+    with contextlib.closing(Link(bench.addresses["scope"])) as scope:
+        scope.send("*CLS")
+        assert scope.ask("*IDN?").startswith("KEYSIGHT")
+    with contextlib.closing(Link(bench.addresses["power"])) as switch:
+        switch.send("*CLS;OUTP ON")
+        assert switch.ask("OUTP?;:SYST:ERR?") == '1;+0,"No error"'
+    with contextlib.closing(Link(bench.addresses["dut"])) as dut:
+        assert dut.ask("go") == "done"
+    assert len(bench.control(cmd="windows")["windows"]) >= 5
+    assert bench.control(cmd="status")["engine"] == "parked"
+    assert bench.process.poll() is None
+
+
+PORTS = ("scope", "power", "control", "dut")
+
+
+def test_garbage_bytes_are_an_error_and_no_more(bench):
+    garbage = np.random.default_rng(7).integers(0, 256, 200_000, np.uint8).tobytes().replace(b"\n", b"\r")
+    for port in PORTS:
+        link = bench.link(port)
+        # In lines of a length that is read, and that is not.
+        for piece in (garbage[:60_000], garbage[60_000:], b"\0" * 1000, b'\xff\xfe;;;:::???,,,"\'"', b"#800000010"):
+            link.socket.sendall(piece + (b"\n" if port != "dut" else b""))
+        if port in ("scope", "power"):
+            assert link.ask("*ESR?") != "0"
+        link.close()
+    works(bench)
+
+
+def test_a_line_without_end_is_one_error_once_it_ends(bench):
+    for name in ("scope", "power"):
+        link = bench.link(name)
+        link.send("x" * 1_000_000)
+        assert link.ask(":SYST:ERR?;:SYST:ERR?") == '-363,"Input buffer overrun";+0,"No error"'
+    control = bench.link("control")
+    control.send("x" * 1_000_000)
+    assert json.loads(control.line()) == {"error": "the line is too long"}
+    assert "draws" in json.loads(control.ask('{"cmd": "draws"}'))
+    for name in PORTS:
+        link = bench.link(name)
+        link.socket.sendall(b"x" * 1_000_000)
+        link.close()
+    works(bench)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (":CHAN1:RANG " + "1" * 60_000 + "!", "-104"),
+        (":CHAN" + "1" * 60_000 + ":RANG?", "-113"),
+        (":ACQ:SEGM:COUN 1E999", "-222"),
+        (":WAV:POIN -1E999", "-222"),
+        ("*ESE 1E999", "-222"),
+        (":TIM:POS 1E999", "-222"),
+        (":CHAN1:RANG 1E999", "-222"),
+        (":CHAN1:PROB 0", "-222"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_numbers_that_are_none_are_refused_at_once(shared, message, code):
+    scope = shared.link("scope")
+    scope.send(message)
+    assert scope.ask(":SYST:ERR?").split(",")[0] == code
+    assert scope.ask(":SYST:ERR?") == '+0,"No error"'
+
+
+def test_half_open_connections_get_their_answer_and_hold_nobody_up(bench):
+    for name, question, start in (
+        ("scope", "*IDN?", "KEYSIGHT"),
+        ("power", "OUTP?", "1"),
+        ("control", '{"cmd": "draws"}', '{"draws"'),
+        ("dut", "", ""),
+    ):
+        link = bench.link(name)
+        link.send(question) if question else link.socket.sendall(b"half")
+        link.socket.shutdown(socket.SHUT_WR)
+        if question:
+            assert link.line().startswith(start)
+        with pytest.raises(ConnectionError, match="closed"):
+            link.line()
+    works(bench)
+
+
+def test_a_serial_client_that_never_reads_does_not_stop_the_dut():
+    """The DUT sends from its own thread; without flow control what nobody takes is lost, and the rest arrives."""
+    greeted = threading.Event()
+    server = SerialServer(lambda data: greeted.set())
+    client = Link(f"socket://127.0.0.1:{server.port}")
+    client.send("x")
+    assert greeted.wait(TIMEOUT_S)
+    sender = threading.Thread(target=lambda: [server.send(b"y" * 65_536) for _ in range(500)], daemon=True)
+    sender.start()
+    sender.join(TIMEOUT_S)
+    assert not sender.is_alive()
+    assert client.exactly(65_536) == b"y" * 65_536
+    client.close()
+    server.close()
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_fifty_quick_connections_on_each_port(bench, reset):
+    for name in PORTS:
+        for _ in range(50):
+            link = Link(bench.addresses[name])
+            if reset:  # close by RST
+                link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            link.close()
+    works(bench)
+
+
+def test_a_block_that_nobody_reads_holds_up_nobody_and_not_the_end():
+    bench = Process()
+    scope = bench.link("scope")
+    scope.send(":CHAN1:RANG 0.08;:TIM:RANG 8E-4;:TRIG:SWE AUTO;:DIG CHAN1;:WAV:POIN:MODE RAW;:WAV:POIN MAX")
+    assert scope.ask("*OPC?") == "1"
+    for _ in range(8):  # 32 MB are more than the sockets' buffers take
+        scope.send(":WAV:DATA?")
+    assert scope.exactly(10) == b"#804000000"
+    works(bench)
+    bench.process.send_signal(signal.SIGTERM)
+    assert bench.process.wait(timeout=TIMEOUT_S) == 0
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        "null",
+        '"cmd"',
+        "{}",
+        '{"cmd": null}',
+        '{"cmd": {"a": 1}}',
+        '{"cmd": "_answer"}',
+        "[" * 60_000,
+        '{"cmd": "faults"}',
+        '{"cmd": "faults", "faults": []}',
+        '{"cmd": "faults", "faults": "scope"}',
+        '{"cmd": "faults", "faults": {"scope": []}}',
+        '{"cmd": "faults", "faults": {"scope": {"stall_after_bytes": "many"}}}',
+        '{"cmd": "faults", "faults": {"scope": {"stall_after_bytes": -5}}}',
+        '{"cmd": "faults", "faults": {"scope": {"close_after_bytes": 1E999}}}',
+        '{"cmd": "faults", "faults": {"dut": 1}}',
+        '{"cmd": "faults", "faults": {"trigger": []}}',
+        "\x00\ud7ff",
+    ],
+    ids=lambda text: text[:60],
+)
+def test_what_is_no_command_to_the_control_socket_is_an_error_in_json(shared, line):
+    with contextlib.closing(Link(shared.addresses["control"])) as control:
+        assert list(json.loads(control.ask(line))) == ["error"]
+        assert "draws" in json.loads(control.ask('{"cmd": "draws"}'))
+    with contextlib.closing(Link(shared.addresses["scope"])) as scope:
+        assert scope.ask("*OPC?") == "1"  # no fault was set
 
 
 def test_lines_may_come_in_pieces_and_with_carriage_returns(bench):
@@ -225,6 +402,17 @@ def test_the_switch_takes_the_current_away_and_brings_it_back(bench):
     assert switch.ask("OUTP?") == "1"
     assert dut.ask("go") == "done"
     assert len(bench.control(cmd="windows")["windows"]) == 5
+
+
+def test_a_supply_that_does_not_switch_is_an_error_and_the_truth_is_told(bench):
+    switch = bench.link("power")
+    bench.control(cmd="faults", faults={"dut": {"stuck": True}})
+    switch.send("OUTP OFF")
+    assert switch.ask("SYST:ERR?;:OUTP?") == '-200,"Execution error";1'
+    assert bench.control(cmd="status")["engine"] == "parked"
+    bench.control(cmd="faults", faults={})
+    switch.send("OUTP OFF")
+    assert switch.ask("SYST:ERR?;:OUTP?") == '+0,"No error";0'
 
 
 def test_the_serial_port_can_be_opened_again(bench):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+WAIT_S = 30.0
 BANNER = b"boot*1A2B\n"
 
 
@@ -93,6 +96,34 @@ def test_firmware_that_hangs_hands_over_time_and_can_be_stopped(probe, stop):
     else:
         probe.engine.power(False)
         assert probe.engine.status()["engine"] == "off"
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_an_engine_that_does_not_switch_says_so_and_tells_its_state(probe, monkeypatch, on):
+    """The world holds the engine up, as it may for instruments that lag behind; afterwards it obeys again."""
+    monkeypatch.setattr("instruments.sim.engine._SWITCH_TIMEOUT_S", 0.2)
+    held, release = threading.Event(), threading.Event()
+
+    def hold_up(cycle, level):
+        held.set()
+        release.wait(WAIT_S)
+
+    monkeypatch.setattr(probe.recorder, "pin", hold_up)
+    probe.engine.uart_write(b"0")
+    assert held.wait(WAIT_S)
+    with pytest.raises(TimeoutError, match=f"switched {'on' if on else 'off'} and is running: .* within 0.2 s"):
+        probe.engine.power(on)
+    assert probe.engine.status()["engine"] == "running"
+    monkeypatch.setattr("instruments.sim.engine._SWITCH_TIMEOUT_S", WAIT_S)
+    release.set()
+    probe.engine.power(False)
+    assert probe.engine.status()["engine"] == "off"
+
+
+def test_a_closed_engine_does_not_pretend_to_switch(probe):
+    probe.engine.close()
+    with pytest.raises(TimeoutError, match="is parked: it is closing"):
+        probe.engine.power(False)
 
 
 def test_dead_crystal_hangs_this_firmware(bench):
