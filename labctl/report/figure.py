@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,36 +13,47 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from instruments.record import Channel, Record
+from labctl.analysis.chain import Deviation, resolve
+from labctl.errors import CaptureError, ConfigError
 from labctl.model import Capture, Result, Run
+from labctl.store.atomic import new_file
 from labctl.units import with_uncertainty
 
 _N_STRETCHES = 1600
 _N_SEGMENTS = 40
 _BLOCK = 1 << 20
+_N_TITLE = 51  # as many characters of nine points fit over the small axes
 _INK, _BAND, _WINDOW, _EDGE = "#111111", "#a0a0a0", "#f7e9d3", "#a05a00"
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
 @dataclass(frozen=True)
 class Waveform:
-    """What is drawn: codes of one channel, or of the difference of two, and their way to `unit`."""
+    """What is drawn: the sum of `slopes[k]` times the codes of `channels[k]`, plus `offset`, in `unit`."""
 
     channels: tuple[Channel, ...]
-    scale: float
+    slopes: tuple[float, ...]
     offset: float
     unit: str
     label: str
 
-    def codes(self, segment: int, start: int, stop: int) -> np.ndarray:
-        """Return samples [start, stop) of one segment before scale and offset, shape (stop - start,)."""
-        high = np.asarray(self.channels[0].codes[segment, start:stop])
-        if len(self.channels) == 1:
-            return high
-        low = np.asarray(self.channels[1].codes[segment, start:stop], dtype=np.float32)
-        return high * np.float32(self.channels[0].scale) - low * np.float32(self.channels[1].scale)
+    def parts(self, segment: int, start: int, stop: int) -> tuple[np.ndarray, float]:
+        """Return samples [start, stop) of one segment, shape (stop - start,), and what to multiply them with.
+
+        Those of one channel stay codes; several are added in float32, which resolves a ten-millionth of them.
+        """
+        codes = [np.asarray(channel.codes[segment, start:stop]) for channel in self.channels]
+        if len(codes) == 1:
+            return codes[0], self.slopes[0]
+        total = np.zeros(stop - start, np.float32)
+        for one, slope in zip(codes, self.slopes, strict=True):
+            total += one * np.float32(slope)
+        return total, 1.0
 
     def envelope(self, segment: int, start: int, stop: int, n_stretches: int) -> tuple[np.ndarray, ...]:
         """Reduce samples [start, stop) to (positions, minima, means, maxima) of at most `n_stretches` stretches.
@@ -54,11 +66,13 @@ class Waveform:
         low, mean, high = [], [], []
         for first in range(0, len(edges) - 1, n_at_once):
             part = edges[first : first + n_at_once + 1]
-            codes, starts = self.codes(segment, int(part[0]), int(part[-1])), part[:-1] - part[0]
-            low.append(np.minimum.reduceat(codes, starts))
-            mean.append(np.add.reduceat(codes, starts, dtype=np.float64) / np.diff(part))
-            high.append(np.maximum.reduceat(codes, starts))
-        lines = (np.concatenate(parts).astype(np.float64) * self.scale + self.offset for parts in (low, mean, high))
+            (codes, slope), starts = self.parts(segment, int(part[0]), int(part[-1])), part[:-1] - part[0]
+            low.append(np.minimum.reduceat(codes, starts).astype(np.float64) * slope)
+            mean.append(np.add.reduceat(codes, starts, dtype=np.float64) / np.diff(part) * slope)
+            high.append(np.maximum.reduceat(codes, starts).astype(np.float64) * slope)
+        if len(self.channels) == 1 and self.slopes[0] < 0:
+            low, high = high, low
+        lines = (np.concatenate(pieces) + self.offset for pieces in (low, mean, high))
         return ((edges[:-1] + edges[1:] - 1) / 2, *lines)
 
 
@@ -66,48 +80,59 @@ def waveform_figure(capture: Capture, result: Result, path: str | Path) -> None:
     """Write a PNG of the series in `capture` and of `result.runs`; the bench's name is taken from its provenance.
 
     A long waveform is drawn as the band between the least and greatest value of each stretch, so that no peak is
-    lost, with the stretch's mean as a line.
+    lost, with the stretch's mean as a line. The runs' energies are those of the result's headline. The file appears
+    whole or not at all; raises EnvironmentFault, with its path, where it cannot be written.
     """
     record, runs = capture.records["series"], result.runs
     waveform = waveform_of(capture)
     figure = Figure(figsize=(9.6, 6.8), dpi=110)
     canvas = FigureCanvasAgg(figure)
     # Fixed places: half the drawing time of a layout that measures its labels first.
-    overview = figure.add_axes((0.085, 0.74, 0.885, 0.17))
-    detail = figure.add_axes((0.085, 0.34, 0.885, 0.28))
+    overview = figure.add_axes((0.085, 0.72, 0.885, 0.16))
+    detail = figure.add_axes((0.085, 0.34, 0.885, 0.27))
     energy = figure.add_axes((0.085, 0.08, 0.37, 0.14))
     duration = figure.add_axes((0.60, 0.08, 0.37, 0.14))
-    figure.suptitle(_title(result, capture.provenance.get("bench", {})), fontsize=12)
+    figure.suptitle(_title(result, capture.provenance.get("bench", {})), fontsize=12, y=0.985)
+    _draw_legend(figure, with_mean=waveform.unit == "A" and bool(runs))
     _draw_overview(overview, waveform, record, runs)
-    _draw_detail(detail, waveform, record, runs)
-    energies = [run.energy_j / result.n_iterations for run in runs]
+    energies = [energy_j / result.n_iterations for energy_j in headline_energies(result)]
+    _draw_detail(detail, waveform, record, runs, energies)
     _draw_strip(energy, energies, "J", "energy", (result.energy_mean_j, result.energy_expanded_j))
     durations = [run.duration_s / result.n_iterations for run in runs]
     _draw_strip(duration, durations, "s", "duration", (result.duration_mean_s, result.duration_expanded_s))
-    canvas.print_png(str(path))
+    image = io.BytesIO()
+    canvas.print_png(image)
+    with new_file(Path(path), overwrite=True) as file:
+        file.write(image.getbuffer())
+
+
+def headline_energies(result: Result) -> list[float]:
+    """Give each run's energy, shape (runs,), of the power that the result's headline is: the DUT's or the supply's.
+
+    Where the headline is the supply's, both of the result's powers are the same number.
+    """
+    if result.power_mean_w == result.power_supply_mean_w:
+        return [run.energy_supply_j for run in result.runs]
+    return [run.energy_j for run in result.runs]
 
 
 def waveform_of(capture: Capture) -> Waveform:
-    """Choose what to draw: the current where the wiring tells it, else the first channel as it is."""
-    record, wiring = capture.records["series"], capture.wiring
-    resistance_ohm = wiring.shunt.resistance_ohm if wiring.shunt else None
-    channels: tuple[Channel, ...]
-    if wiring.shunt_high_channel and wiring.shunt_low_channel and resistance_ohm:
-        channels = (record.channels[wiring.shunt_high_channel], record.channels[wiring.shunt_low_channel])
-        scale, offset = 1.0, channels[0].offset - channels[1].offset
-    else:
-        name = wiring.shunt_channel or next(iter(record.channels))
-        channels = (record.channels[name],)
-        scale, offset = channels[0].scale, channels[0].offset
-    zero = capture.records.get("zero")
-    if zero is not None and channels[0].name in zero.channels and len(channels) == 1 and wiring.shunt_channel:
-        channel = zero.channels[channels[0].name]
-        codes = np.asarray(channel.codes[0, :_BLOCK])
-        offset -= float(codes.mean(dtype=np.float64)) * channel.scale + channel.offset
-    if resistance_ohm and channels[0].unit != "A" and (len(channels) == 2 or wiring.shunt_channel):
-        return Waveform(channels, scale / resistance_ohm, offset / resistance_ohm, "A", "current")
-    label = "current" if channels[0].unit == "A" else channels[0].name
-    return Waveform(channels, scale, offset, channels[0].unit, label)
+    """Choose what to draw: the current where the analysis finds one, less its zero, else the first channel as it is."""
+    record = capture.records["series"]
+    try:
+        chain = resolve(record, capture.wiring, capture.records.get("zero"))
+    except (CaptureError, ConfigError):  # no result comes of such a capture, but its picture shows why
+        channel = next(iter(record.channels.values()))
+        return Waveform((channel,), (channel.scale,), channel.offset, channel.unit, channel.name)
+    slopes, offset, _, _ = chain.forms(np.zeros(len(chain.channels)), Deviation())
+    drawn = [k for k, sign in enumerate(chain.sign) if sign]
+    return Waveform(
+        tuple(chain.channels[k] for k in drawn),
+        tuple(float(slopes[k]) * chain.current_per_unit for k in drawn),
+        offset * chain.current_per_unit,
+        "A",
+        "current",
+    )
 
 
 def _title(result: Result, bench: Mapping[str, Any]) -> str:
@@ -135,6 +160,18 @@ def _axis(waveform: Waveform, values: Sequence[np.ndarray]) -> tuple[float, str]
     return scale, f"{waveform.label} ({unit})" if unit else f"{waveform.label} (as recorded)"
 
 
+def _draw_legend(figure: Figure, with_mean: bool) -> None:
+    handles: list[Any] = [
+        Patch(color=_BAND, label="least to most"),
+        Line2D([], [], color=_INK, linewidth=1.2, label="mean"),
+        Patch(color=_WINDOW, label="window, the trigger's own time included"),
+    ]
+    if with_mean:
+        dashed = Line2D([], [], color=_EDGE, linestyle="dashed", linewidth=1.2, label="the window's mean current")
+        handles.append(dashed)
+    figure.legend(handles=handles, loc="center", bbox_to_anchor=(0.5275, 0.935), ncols=4, fontsize=8, frameon=False)
+
+
 def _draw_overview(axes: Axes, waveform: Waveform, record: Record, runs: Sequence[Run]) -> None:
     """Draw the whole series: one segment over its time, or several side by side with the time between left out."""
     n_shown, n_samples = min(record.n_segments, _N_SEGMENTS), record.n_samples
@@ -147,8 +184,8 @@ def _draw_overview(axes: Axes, waveform: Waveform, record: Record, runs: Sequenc
         step, xlabel = dt_s / factor, f"time ({unit})" if record.dt_s else "sample"
     else:
         start, step = 0.5, 1 / n_samples
-        left_out = f", first {n_shown} of {record.n_segments}" if n_shown < record.n_segments else ""
-        xlabel = f"segment, the time between them left out{left_out}"
+        left_out = f"; first {n_shown} of {record.n_segments}" if n_shown < record.n_segments else ""
+        xlabel = f"segment (time between segments not shown{left_out})"
     spans = []
     for segment, (positions, low, mean, high) in enumerate(lines):
         _draw_band(axes, start + segment + positions * step, low / scale, mean / scale, high / scale)
@@ -168,13 +205,15 @@ def _draw_overview(axes: Axes, waveform: Waveform, record: Record, runs: Sequenc
     axes.set_title(f"the whole series, {shaded}", fontsize=9)
 
 
-def _draw_detail(axes: Axes, waveform: Waveform, record: Record, runs: Sequence[Run]) -> None:
+def _draw_detail(
+    axes: Axes, waveform: Waveform, record: Record, runs: Sequence[Run], energies: Sequence[float]
+) -> None:
     """Draw the run of median energy with a tenth of its length on either side."""
     dt_s = record.dt_s or 1.0
     segment, first, stop, title = 0, 0, record.n_samples, "first segment"
     middle = None
     if runs and record.dt_s:
-        order = sorted(range(len(runs)), key=lambda k: runs[k].energy_j)
+        order = sorted(range(len(runs)), key=lambda k: energies[k])
         number = order[len(order) // 2]
         middle = runs[number]
         segment = middle.segment
@@ -183,7 +222,7 @@ def _draw_detail(axes: Axes, waveform: Waveform, record: Record, runs: Sequence[
         margin = max(5.0, 0.1 * length)
         first = max(0, math.floor(position - margin))
         stop = min(record.n_samples, math.ceil(position + length + margin))
-        title = f"run {number + 1} of {len(runs)}, that of median energy (grey: least to most; dashed: its mean)"
+        title = f"run {number + 1} of {len(runs)}" + (", that of median energy" if len(runs) > 1 else "")
     positions, low, mean, high = waveform.envelope(segment, first, stop, _N_STRETCHES)
     scale, label = _axis(waveform, [low, high])
     origin_s = middle.start_s if middle else float(record.segment_start_s[segment])
@@ -216,7 +255,8 @@ def _mark_windows(axes: Axes, spans: list[tuple[float, float]]) -> None:
 
 def _draw_strip(axes: Axes, values: list[float], unit: str, name: str, mean: tuple[float, float]) -> None:
     """Draw one mark a run, as the deviation from the runs' mean: what is left to see once the mean is printed."""
-    axes.set_title(f"{name} of one operation: {with_uncertainty(*mean, unit)}", fontsize=9)
+    title = f"{name} per operation: {with_uncertainty(*mean, unit)}"
+    axes.set_title(title, fontsize=min(9.0, 9.0 * _N_TITLE / len(title)))
     axes.set_xlabel("run")
     if len(values) < 2:
         axes.set_axis_off()

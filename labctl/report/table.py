@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from labctl.model import Contribution, Result
-from labctl.units import percent, quantity, with_uncertainty
+from labctl.report.text import N_COLUMNS, Sentences, wrap
+from labctl.units import NOT_KNOWN, percent, quantity, with_uncertainty
 
 Truth = Mapping[str, float]
 
@@ -69,10 +70,10 @@ def render(
     truths = truths if truths is not None else [None] * len(results)
     parts: list[Any] = [Text(_heading(results, bench_name, emulated), style="bold"), Text(_explanation(results, power))]
     if results:
-        parts += ["", _results_table(results, truths), ""]
+        parts += ["", _results_table(results, truths), "", _sizing_table(results), ""]
     if any(result.budget.get("energy") for result in results):
         parts += [_budget_table(results), ""]
-    parts += [Text(sentence) for sentence in _warnings(results)]
+    parts.append(Sentences(_warnings(results)))
     return Group(*parts)
 
 
@@ -111,7 +112,7 @@ def _results_table(results: Sequence[Result], truths: Sequence[Truth | None]) ->
             [quantity(result.current_mean_a, "A")],
             with_uncertainty(result.power_mean_w, result.power_expanded_w, "W").split(" ± "),
             with_uncertainty(result.energy_mean_j, result.energy_expanded_j, "J").split(" ± "),
-            [_between(result), _ratio(result.power_ripple_w, result.power_mean_w)],
+            [_between(result), _ratio(result.power_ripple_w, result.power_mean_w, result.power_expanded_w)],
         ]
         for column in (1, 3, 4):
             columns[column][1:] = [f"± {part}" for part in columns[column][1:]]
@@ -142,18 +143,42 @@ def _particulars(result: Result, several_boards: bool) -> list[str]:
 
 
 def _between(result: Result) -> str:
-    return _ratio(result.energy_std_j, result.energy_mean_j) if result.n_runs > 1 else "one run"
+    if result.n_runs < 2:
+        return "one run"
+    return _ratio(result.energy_std_j, result.energy_mean_j, result.energy_expanded_j)
 
 
-def _ratio(part: float, whole: float) -> str:
-    return percent(part / whole) if whole else "n/a"
+def _ratio(part: float, whole: float, expanded: float) -> str:
+    """Print a spread in percent of the size of what it spreads about, unless that may as well be nothing."""
+    if whole == 0 or abs(whole) <= expanded:
+        return NOT_KNOWN
+    return percent(part / abs(whole))
+
+
+def _sizing_table(results: Sequence[Result]) -> Table:
+    """Lay out what sizes a supply, a battery and a deadline."""
+    table = _plain_table("operation")
+    for heading in ("energy\nnet of idle", "peak\ncurrent", "charge", "longest\nduration"):
+        table.add_column(heading, justify="right", overflow="fold")
+    for result in results:
+        longest, _, _ = with_uncertainty(result.duration_max_s, result.duration_expanded_s, "s").partition(" ± ")
+        values = [
+            quantity(result.energy_net_idle_j, "J"),
+            quantity(result.current_max_a, "A"),
+            quantity(result.charge_mean_c, "C"),
+            longest,
+        ]
+        table.add_row(Text(result.operation), *(Text(value) for value in values))
+    return table
 
 
 def _budget_table(results: Sequence[Result]) -> Table:
     table = _plain_table("operation")
     table.add_column("shares of the energy's variance", overflow="fold")
+    width = N_COLUMNS - 2 - max(len(text) for text in ("operation", *(result.operation for result in results)))
     for result in results:
-        table.add_row(Text(result.operation), Text(shares(result.budget.get("energy", ()))))
+        lines = wrap(shares(result.budget.get("energy", ())), width)
+        table.add_row(Text(result.operation), Text("\n".join(lines)))
     return table
 
 

@@ -154,5 +154,65 @@ def test_warnings_are_sentences_that_name_their_operations():
     assert "busy: 2 of its windows were refused" in lines
 
 
+def test_what_sizes_supply_battery_and_deadline_stands_in_a_table_of_its_own():
+    rows = [result(energy_net_idle_j=6.634e-6), result(operation="ecdsa-p256.keygen", duration_max_s=2.4345678)]
+    printed = text(rows, "desk-3", False)
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "operation net of idle current charge duration" in lines
+    assert "sha256 6.63 \u00b5J 18.0 mA 2.85 \u00b5C 191.3000 \u00b5s" in lines
+    assert "ecdsa-p256.keygen n/a 18.0 mA 2.85 \u00b5C 2.4345678000 s" in lines
+    assert max(len(line) for line in printed.splitlines()) <= 80
+
+
+def test_spreads_are_of_a_size_and_of_nothing_not_given():
+    negative = result(energy_mean_j=-9.214e-6, power_mean_w=-48.2e-3)
+    lines = [" ".join(line.split()) for line in text([negative], "desk-3", False).splitlines()]
+    assert any(line.startswith("sha256") and line.endswith(" 0.10 %") for line in lines)
+    drowned = text([result(energy_mean_j=0.2e-6, power_mean_w=-1e-3)], "desk-3", False)
+    rows = [line.split() for line in drowned.splitlines()]
+    assert [row[-1] for row in rows if row and row[0] in ("sha256", "64")][:2] == ["n/a", "n/a"]
+
+
+LONG = (
+    "the scope's own noise is 218 \u00b5A rms and reaches 1.04 mA among 1538313 samples; ripple of 300 \u00b5W and "
+    "12.5 % \u00b1 3 % of 59.3 \u00b5J at 24 MHz"
+)
+
+
+@pytest.mark.parametrize("n_letters", range(1, 60))
+def test_a_number_stays_with_its_unit_on_whatever_line_it_falls(n_letters):
+    sentence = f"{'x' * n_letters} {LONG}"
+    printed = text([result(warnings=(sentence,))], "desk-3", False)
+    lines = printed[printed.index("sha256: x"):].splitlines()
+    assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
+    assert " ".join(lines) == f"sha256: {sentence}"
+    whole = ("218 \u00b5A", "1.04 mA", "1538313 samples", "300 \u00b5W", "12.5 %", "\u00b1 3 %", "59.3 \u00b5J")
+    for quantity in (*whole, "24 MHz"):
+        assert any(quantity in line for line in lines), quantity
+
+
+def test_sentences_keep_to_eighty_columns_on_a_wide_terminal_and_to_a_narrow_one():
+    for width in (200, 60):
+        printed = text([result(warnings=(LONG,))], "desk-3", False, width=width)
+        lines = printed[printed.index("sha256: the scope"):].splitlines()
+        assert max(len(line) for line in lines) <= min(width, 80)
+        assert " ".join(lines) == f"sha256: {LONG}"
+
+
+def test_sentences_go_into_json_as_they_come():
+    (row,) = to_json_rows([result(warnings=(LONG,))], [[]])
+    assert row["warnings"] == [LONG]
+
+
+@pytest.mark.parametrize("n_letters", range(1, 30))
+def test_shares_stay_with_their_percent(n_letters):
+    names = [f"{'x' * n_letters}", "channel gain", "supply of the board", "decoupling", "z"]
+    parts = tuple(Contribution(name, "B", "rectangular", 1.0, "1", 1.0) for name in names)
+    printed = text([result(operation="ecdsa-p256.verify", budget={"energy": parts})], "desk-3", False)
+    lines = printed[printed.index("shares of"):].splitlines()
+    assert sum(line.count("20 %") for line in lines) == 5
+    assert max(len(line) for line in lines) <= 80
+
+
 def test_no_results_give_a_heading_and_nothing_else():
     assert len(text([], "desk-3", False).splitlines()) == 3

@@ -1,0 +1,39 @@
+"""Sentences for a terminal: lines of at most 80 columns that never part a number from its unit."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+N_COLUMNS = 80
+_NO_BREAK = "\u00a0"
+_UNITS = "%|°C|ppm|ohm|cycles|bytes|samples|runs|windows|[afpnuµmkMGT]?(?:A|V|W|J|s|C|F|Ω|Hz|B|S/s|pts)"
+_BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?![\w/]))")
+_AFTER_SIGN = re.compile(r"(?<=±) (?=\d)")
+
+
+def wrap(text: str, width: int = N_COLUMNS) -> list[str]:
+    """Break a text at spaces into lines of at most `width` columns, none with a space at its end.
+
+    "12.5 mA" and "± 3 %" stay on one line. Only a word that is longer than a line is longer than `width`.
+    """
+    kept = _AFTER_SIGN.sub(_NO_BREAK, _BEFORE_UNIT.sub(_NO_BREAK, text))
+    # textwrap breaks at spaces of ASCII only; rich would break at a no-break space too.
+    lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+class Sentences:
+    """Sentences that rich prints one after the other, each wrapped to the terminal or to 80 columns."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self._sentences = sentences
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the lines."""
+        for sentence in self._sentences:
+            yield Text("\n".join(wrap(sentence, min(N_COLUMNS, options.max_width))), overflow="ignore", no_wrap=True)
