@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labctl.analysis.foreign import RecordResult, RecordWindow
+from labctl.report.text import Sentences
 from labctl.units import quantity, with_uncertainty
 
 N_WINDOWS_SHOWN = 20
@@ -74,7 +75,7 @@ def render_file(
     parts += [channels, ""]
     if result is not None:
         parts += [_windows_table(result.windows), ""]
-    parts += [Text(sentence) for sentence in warnings]
+    parts.append(Sentences(warnings))
     return Group(*parts)
 
 
