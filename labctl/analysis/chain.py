@@ -131,6 +131,11 @@ class Chain:
             return a, a0, b, float(self.supply @ (base + gain * (base - self.middle))) + d.supply_offset_v
         return a, a0, b, self.voltage_v * (1 + d.supply)
 
+    def means(self, m: Moments) -> tuple[np.ndarray, np.ndarray]:
+        """Give the mean of x and of V_s in each window."""
+        a, a0, b, b0 = self.forms(m.shift, Deviation())
+        return m.first @ a / m.weight + a0, m.first @ b / m.weight + b0
+
     def flow(self, m: Moments, d: Deviation | None = None) -> Flow:
         """Give duration, charge and both energies of each window, under a deviation of the inputs."""
         d = d or Deviation()

@@ -117,17 +117,22 @@ def _budgets(
     noise = math.sqrt(math.fsum(
         c.accuracy.noise_rms**2 for c, s in zip(chain.channels, chain.sign, strict=True) if s and c.accuracy
     ))
-    for budget, run in zip(budgets, measured.runs, strict=True):
+    x, voltage_v = chain.means(moments)
+    watts_per_unit = np.abs(voltage_v + 2 * chain.drop_sign(power) * x) * chain.current_per_unit
+    for k, (budget, run) in enumerate(zip(budgets, measured.runs, strict=True)):
         if edges_s:
-            for quantity, effect in (("duration", edges_s), ("energy", run.power_w * edges_s)):
+            power_w = run.power_w if power == "dut" else run.power_supply_w
+            for quantity, effect in (("duration", edges_s), ("energy", power_w * edges_s)):
                 budget[quantity].append(
                     Contribution("edge resolution", "B", "normal", edges_s, "s", effect, source="sample clock")
                 )
         if noise:
-            volts = noise / math.sqrt(run.n_samples)
-            watts = volts * chain.current_per_unit * run.power_supply_w / max(abs(run.current_mean_a), 1e-30)
+            standard = noise / math.sqrt(run.n_samples)
+            watts = standard * float(watts_per_unit[k])
             for quantity, effect in (("power", watts), ("energy", watts * run.duration_s)):
-                budget[quantity].append(Contribution("noise", "B", "normal", volts, "V", effect, source="data sheet"))
+                budget[quantity].append(
+                    Contribution("noise", "B", "normal", standard, chain.channels[0].unit, effect, source="data sheet")
+                )
     return budgets
 
 

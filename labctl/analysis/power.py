@@ -166,9 +166,8 @@ def _ripple_variance(chain: Chain, m: Moments, power: str) -> tuple[np.ndarray, 
     First order in the spread: exact for a power that is affine in the codes. Noise is that of the zero reading, where
     one holds for all of the shunt: 0 else. That of a supply's own channel stays, weaker by the drop over the supply.
     """
-    a, a0, b, b0 = chain.forms(m.shift, Deviation())
-    x = m.first @ a / m.weight + a0
-    voltage_v = m.first @ b / m.weight + b0
+    a, _, b, _ = chain.forms(m.shift, Deviation())
+    x, voltage_v = chain.means(m)
     slope = (np.outer(voltage_v + 2 * chain.drop_sign(power) * x, a) + np.outer(x, b)) * chain.current_per_unit
     total = np.einsum("ni,nij,nj->n", slope, _covariance(m), slope)
     noise = np.einsum("ni,ij,nj->n", slope, chain.zero_covariance, slope)
@@ -247,9 +246,7 @@ def _runs(
     decoupling's charge has corrected.
     """
     flow = chain.flow(moments)
-    a, a0, b, b0 = chain.forms(moments.shift, Deviation())
-    x = moments.first @ a / moments.weight + a0
-    voltage_v = moments.first @ b / moments.weight + b0
+    x, voltage_v = chain.means(moments)
     ripple = np.sqrt(np.maximum(ripple_variance, 0.0))
     if chain.resistance_ohm is not None and chain.sensed == "source" and np.median(x) > np.median(voltage_v):
         raise CaptureError(

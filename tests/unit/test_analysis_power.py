@@ -215,6 +215,46 @@ def test_decoupling_is_corrected_on_a_window_of_one_time_constant():
     assert run.power_min_w <= run.power_w <= run.power_max_w
 
 
+def stepped(spans, tau_s, ohm, dt_s=50e-9, scale=1e-6):
+    """Sample a shunt behind which the core draws constant currents, (duration_s, ampere) in turn; windows skip both
+    ends: first-order response, exact. Return the channel, the window, and the drop at its two edges in volts."""
+    ends_s = np.cumsum([d for d, _ in spans])
+    t = np.arange(round(ends_s[-1] / dt_s)) * dt_s
+    seen, shunt_a, edges = np.empty(len(t)), spans[0][1], []
+    for (duration_s, core_a), end_s in zip(spans, ends_s, strict=True):
+        since = t - (end_s - duration_s)
+        inside = (since >= 0) & (t < end_s)
+        seen[inside] = core_a + (shunt_a - core_a) * np.exp(-since[inside] / tau_s)
+        edges.append(shunt_a * ohm)
+        shunt_a = core_a + (shunt_a - core_a) * math.exp(-duration_s / tau_s)
+    codes = np.rint(seen * ohm / scale).astype(np.int16)
+    return channel(codes, scale=scale), Window(0, ends_s[0] / dt_s, ends_s[-2] / dt_s), (edges[1], edges[-1])
+
+
+def test_the_drops_own_part_of_the_decoupling_correction():
+    # 100 ohm and 0.13 uF: the drop goes from 0.3 V to 0.8 V, and C (x2^2 - x1^2)/2 is 1 % of the DUT's energy.
+    # The core takes 8 mA throughout: E = 8 mA x (V T - the integral of the drop that the shunt shows).
+    ohm, farad, duration_s = 100.0, 0.13e-6, 164e-6
+    tau_s = ohm * farad
+    line, window, (x1, x2) = stepped([(200e-6, 3e-3), (duration_s, 8e-3), (200e-6, 3e-3)], tau_s, ohm, scale=50e-6)
+    wiring = Wiring(Shunt(ohm, decoupling_f=farad), Supply(3.3), shunt_channel="CH1")
+    run = only_run(record_of(CH1=line, dt_s=50e-9), wiring, window)
+    drop_vs = ohm * (3e-3 * duration_s + 5e-3 * (duration_s - tau_s * (1 - math.exp(-duration_s / tau_s))))
+    energy_j = 8e-3 * (3.3 * duration_s - drop_vs)
+    assert farad * (x2**2 - x1**2) / 2 == pytest.approx(0.011 * energy_j, rel=0.05)
+    assert run.energy_j == pytest.approx(energy_j, rel=5e-4)
+
+
+def test_what_the_core_does_half_a_time_constant_after_an_edge_does_not_bend_the_current_there():
+    tau_s, duration_s = 13e-6, 164e-6
+    spans = [(200e-6, 3e-3), (tau_s / 2, 8e-3), (duration_s - tau_s / 2, 12e-3), (200e-6, 3e-3)]
+    line, window, _ = stepped(spans, tau_s, 1.3)
+    wiring = Wiring(Shunt(1.3, decoupling_f=10e-6), Supply(3.3), shunt_channel="CH1")
+    run = only_run(record_of(CH1=line, dt_s=50e-9), wiring, window)
+    charge_c = 8e-3 * tau_s / 2 + 12e-3 * (duration_s - tau_s / 2)
+    assert run.charge_c == pytest.approx(charge_c, rel=5e-4)
+
+
 def test_quiet_spans_are_read_on_both_sides_and_stay_clear_of_neighbours():
     codes = np.repeat([4, 13, 6, 13, 8], [400, 200, 400, 200, 400]).astype(np.int16)
     windows = [Window(0, 399.5, 599.5), Window(0, 999.5, 1199.5)]

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from instruments.record import Accuracy, Channel, Identity, Record
+from labctl.analysis.checks import warn_of_order
 from labctl.analysis.foreign import analyze_record
 from labctl.analysis.result import analyze
+from labctl.analysis.statistics import summarize
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Capture, DutReport, Operation, Shunt, Supply, Wiring
 from labctl.store import close_capture, read_capture, write_capture
@@ -294,6 +296,192 @@ def test_a_capture_read_from_its_file_gives_the_same_bits(tmp_path):
         close_capture(stored)
 
 
+def test_cycles_are_per_iteration_too():
+    report, null_report = DutReport((cycles_of(300),) * 20, True), DutReport((cycles_of(40),) * 100, True)
+    result = analyze(capture_of(iterations=4, dut_report=report, null_report=null_report))
+    assert result.cycles_mean == (cycles_of(300) - cycles_of(40)) / 4
+
+
+@pytest.mark.parametrize(("off", "agrees"), [(55, True), (60, False), (-60, False)])
+def test_scope_and_dut_may_differ_by_two_samples_a_count_and_eight_cycles(off, agrees):
+    # 2 x 24 cycles, 1 and 8, and 60 ppm of 6240 cycles: 57.4.
+    counts = [cycles_of(300)] * 20
+    counts[2] += off
+    result = analyze(capture_of(dut_report=DutReport(tuple(counts), True),
+                                null_report=DutReport((cycles_of(40),) * 100, True)))
+    assert any("disagree" in w for w in result.warnings) is not agrees
+
+
+def test_the_scatter_of_null_is_in_duration_power_and_energy():
+    # Null lasts 40 and 44 us in turn: std 2 us x sqrt(100/99), over ten for the mean of 100.
+    capture = with_record(capture_of(iterations=4), null=record_of([(200, 40 + k % 2 * 4) for k in range(100)],
+                                                                   run_v=PIN_V))
+    result = analyze(capture)
+    standard_s = 2e-6 * math.sqrt(100 / 99) / 10
+    effects = {q: {c.name: c.effect for c in parts}.get("null") for q, parts in result.budget.items()}
+    assert effects["duration"] == pytest.approx(standard_s / 4, rel=1e-9)
+    assert effects["energy"] == pytest.approx(power_w(PIN_V) * standard_s / 4, rel=1e-9)
+    # P = (E - E0)/(T - T0): moving null by dT at its own power moves P by (P - P0) dT / (T - T0).
+    slope_w = (result.power_mean_w - power_w(PIN_V)) / (4 * result.duration_mean_s)
+    assert effects["power"] == pytest.approx(abs(slope_w) * standard_s, rel=1e-9)
+
+
+def test_a_null_at_another_range_has_a_gain_and_an_offset_of_its_own():
+    capture = capture_of()
+    null = record_of([(200, 40)] * 100, run_v=PIN_V)
+    line = null.channels["CH1"]
+    null.channels["CH1"] = dataclasses.replace(line, codes=line.codes // 2, scale=2e-6)
+    result = analyze(with_record(capture, null=null), power="supply")
+    effects = {c.name: c.effect for c in result.budget["energy"]}
+    per_volt = SUPPLY_V * DT_S / OHM / math.sqrt(3)
+    assert effects["gain CH1"] == pytest.approx(0.02 * 300 * RUN_V * per_volt, rel=1e-9)
+    assert effects["gain CH1 of null"] == pytest.approx(-0.02 * 40 * PIN_V * per_volt, rel=1e-9)
+    assert effects["offset CH1 of null"] == pytest.approx(-5e-3 * 40 * per_volt, rel=1e-9)
+    assert "offset CH1" not in effects
+    # At one range the error is one: it acts on the difference.
+    shared = {c.name: c.effect for c in analyze(capture, power="supply").budget["energy"]}
+    assert shared["gain CH1"] == pytest.approx(0.02 * (300 * RUN_V - 40 * PIN_V) * per_volt, rel=1e-9)
+    assert not any("of null" in name and "edge" not in name for name in shared)
+
+
+# ---- what makes no number, in full
+
+
+def message(capture):
+    with pytest.raises(CaptureError) as caught:
+        analyze(capture)
+    return str(caught.value)
+
+
+def test_one_edge_in_every_run():
+    cut = message(with_record(capture_of(), series=record_of([(200, 400)] * 20)))
+    assert cut.startswith("one edge, window cut by the end of the record on CH2 (threshold 1.65 V")
+    assert cut.endswith("at sample 199.5 (20 of 20 windows refused so; none is left); "
+                        "lengthen the record, or lower the sample rate")
+    late = message(with_record(capture_of(), series=record_of([(0, 300)] * 20)))
+    assert late.startswith("one edge, window cut by the start of the record on CH2")
+    assert late.endswith("at sample 299.5 (20 of 20 windows refused so; none is left); "
+                         "record more time before the trigger")
+
+
+def test_one_run_cut_by_the_records_end():
+    result = analyze(with_record(capture_of(), series=record_of([(200, 300)] * 19 + [(200, 400)])))
+    assert (result.n_runs, result.n_refused) == (19, 1)
+    assert "1 run(s) refused: one edge, window cut by the end of the record (segment 19)" in result.warnings
+
+
+def test_a_series_in_one_segment_cut_by_the_records_end():
+    series = record_of([(100, 100)], n_samples=600)
+    series.channels["CH2"].codes[0, 300:400] = 200
+    series.channels["CH2"].codes[0, 550:] = 200
+    text = message(with_record(capture_of(n_runs=3), series=series))
+    assert text == (
+        "truncated or missed: 2 whole windows on CH2, 3 expected (one edge, window cut by the end of the record); "
+        "record the whole series, and check the trigger's level"
+    )
+
+
+def test_every_run_clipped_inside():
+    capture = capture_of()
+    capture.records["series"].channels["CH1"].codes[:, 300] = 32767
+    assert message(capture) == (
+        "clipped samples on CH1: 1 inside the window (20 of 20 windows refused so; none is left); "
+        "take a larger range, or another offset"
+    )
+    capture = capture_of()
+    capture.records["series"].channels["CH1"].codes[:, 100] = 32767
+    assert analyze(capture).n_refused == 0
+
+
+def test_a_truncated_capture():
+    assert message(dataclasses.replace(capture_of(n_runs=12), operation=Operation("sha256", 64, n_runs=20))) == (
+        "the series record is truncated: 12 of 20 segments are there; record it again"
+    )
+
+
+def reversed_capture(ratio=1.0):
+    return with_record(
+        capture_of(),
+        series=record_of([(200, 300)] * 20, run_v=-RUN_V * ratio, idle_v=-IDLE_V * ratio),
+        null=record_of([(200, 40)] * 100, run_v=-PIN_V * ratio, idle_v=-IDLE_V * ratio),
+    )
+
+
+def test_a_reversed_probe_is_refused():
+    # -13 mV across 1.3 ohm.
+    text = message(reversed_capture())
+    assert text.startswith("the shunt reads negative, a mean current of -10.0 mA: swap the leads at the shunt")
+
+
+def test_a_current_below_zero_by_less_than_its_uncertainty_is_warned_of():
+    # An offset limit of 5 mV without zero reading, and -1.3 mV.
+    small = reversed_capture(0.1)
+    records = {k: v for k, v in small.records.items() if k != "zero"}
+    result = analyze(dataclasses.replace(small, records=records))
+    assert result.power_mean_w < 0 < result.power_mean_w + result.power_expanded_w
+    assert any("mean current is negative" in w for w in result.warnings)
+
+
+def test_a_foreign_record_that_reads_negative_keeps_its_warning():
+    result = analyze_record(record_of([(200, 300)], run_v=-RUN_V, idle_v=-IDLE_V), WIRING, zero=zero_of())
+    assert any("the mean current is negative: swap the ends of the shunt" in w for w in result.warnings)
+
+
+# ---- how the runs differ
+
+
+def series_of(steps):
+    """Make a capture whose k-th run lies `steps[k]` codes above the mean; a code is SUPPLY_V x 300 us x 1 uV / R."""
+    series = record_of([(200, 300)] * len(steps))
+    series.channels["CH1"].codes[:, 200:500] += np.array(steps, np.int16)[:, None]
+    return with_record(capture_of(n_runs=len(steps)), series=series)
+
+
+CODE_J = SUPPLY_V * 300e-6 * 1e-6 / OHM
+
+
+def test_median_quartiles_and_drift_of_the_energy():
+    result = analyze(series_of([10 * k for k in range(20)]), power="supply")
+    base_j = (300 * RUN_V - 40 * PIN_V) * SUPPLY_V * DT_S / OHM
+    assert result.energy_median_j == pytest.approx(base_j + 95 * CODE_J, rel=1e-9)
+    assert result.energy_quartile_low_j == pytest.approx(base_j + 47.5 * CODE_J, rel=1e-9)
+    assert result.energy_quartile_high_j == pytest.approx(base_j + 142.5 * CODE_J, rel=1e-9)
+    assert result.energy_drift_j == pytest.approx(190 * CODE_J, rel=1e-6)
+    (text,) = [w for w in result.warnings if "drifts" in w]
+    # 190 codes of 0.7615 nJ.
+    assert "the energy drifts by 145 nJ over the 20 runs (t test, 0.5 % false alarms)" in text
+    assert not any("correlated" in w for w in result.warnings)
+
+
+def test_neighbours_that_are_alike_or_alternate_are_told():
+    # 17 of 19 products are +1, two are -1; no slope, by symmetry. 20 x (1 - 3/4) / (1 + 3/4) = 2.9.
+    alike = analyze(series_of([5] * 5 + [-5] * 10 + [5] * 5), power="supply")
+    assert alike.energy_lag1_ratio == pytest.approx(15 / 20, rel=1e-6)
+    assert alike.energy_drift_j == pytest.approx(0, abs=1e-6 * CODE_J)
+    assert any("correlated by 0.75" in w and "20 runs are worth 2.9 independent ones" in w for w in alike.warnings)
+    turns = analyze(series_of([5, -5, -5, 5] + [5, -5] * 8), power="supply")
+    assert any("runs alternate between two states" in w for w in turns.warnings)
+
+
+def test_equal_runs_and_what_rounding_leaves_are_not_warned_of():
+    result = analyze(capture_of())
+    assert (result.energy_lag1_ratio, result.energy_drift_j) == (0, 0)
+    assert result.energy_median_j == result.energy_quartile_low_j == result.energy_mean_j
+    warnings = []
+    warn_of_order(warnings, summarize([7e-6] * 20))
+    warn_of_order(warnings, summarize(7e-6 * (1 + 1e-15 * np.arange(20))))
+    assert not [w for w in (*result.warnings, *warnings) if "drifts" in w or "correlated" in w]
+
+
+def test_of_a_hundred_independent_series_at_most_one_is_warned_of():
+    warnings = []
+    for row in np.random.default_rng(8).normal(10, 1, (4000, 20)):
+        warn_of_order(warnings, summarize(row))
+    # 40 at most; the binomial spread is 6. The slope's test is exact: 20 of its own.
+    assert len(warnings) <= 40 + 12
+    assert len([w for w in warnings if "drifts" in w]) == pytest.approx(20, abs=3 * math.sqrt(20))
+
+
 # ---- how often the interval holds the truth
 
 
@@ -383,6 +571,36 @@ def test_windows_of_a_record_each_have_an_interval():
     assert result.windows[0].energy_expanded_j > result.windows[1].energy_expanded_j
     assert analyze_record(record_of([(200, 300)]), WIRING, power="supply").windows[0].power_mean_w == pytest.approx(
         SUPPLY_V * RUN_V / OHM, rel=1e-9)
+
+
+def exact(accuracy):
+    """Give a wiring without tolerances and a record with this accuracy: what is left in the interval is one term."""
+    wiring = dataclasses.replace(
+        WIRING, shunt=Shunt(OHM, tolerance_ratio=0.0, decoupling_f=0.0), supply=Supply(SUPPLY_V, tolerance_ratio=0.0))
+    record = dataclasses.replace(record_of([(200, 300)]), timebase_ratio=None)
+    record.channels["CH1"] = dataclasses.replace(record.channels["CH1"], accuracy=accuracy)
+    return record, wiring
+
+
+def test_a_lone_windows_noise_is_in_power_and_energy():
+    # A window of 600 samples averages 1 mV rms down to 1 mV / sqrt(600), at V/R watts a volt, or (V - 2 v)/R.
+    record, wiring = exact(Accuracy(0.0, 0.0, 1e-3, "sheet"))
+    mean_v = (RUN_V + IDLE_V) / 2
+    for power, node_v in (("supply", SUPPLY_V), ("dut", SUPPLY_V - 2 * mean_v)):
+        (window,) = analyze_record(
+            record, dataclasses.replace(wiring, trigger_channel=None), zero=zero_of(), power=power).windows
+        power_expanded_w = 1.96 * 1e-3 / math.sqrt(600) * node_v / OHM
+        assert window.power_expanded_w == pytest.approx(power_expanded_w, rel=1e-3)
+        assert window.energy_expanded_j == pytest.approx(power_expanded_w * 600e-6, rel=1e-3)
+
+
+def test_a_lone_windows_edges_are_in_duration_and_energy():
+    record, wiring = exact(None)
+    duration_expanded_s = 1.96 * DT_S / math.sqrt(6)
+    for power, watts in (("dut", power_w(RUN_V)), ("supply", SUPPLY_V * RUN_V / OHM)):
+        (window,) = analyze_record(record, wiring, zero=zero_of(), power=power).windows
+        assert window.duration_expanded_s == pytest.approx(duration_expanded_s, rel=1e-3)
+        assert window.energy_expanded_j == pytest.approx(watts * duration_expanded_s, rel=1e-3)
 
 
 def test_without_a_shunt_there_are_times_and_no_energy():

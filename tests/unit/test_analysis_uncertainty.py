@@ -8,10 +8,11 @@ import pytest
 
 from instruments.record import Accuracy, Channel, Identity, Record
 from labctl.analysis import uncertainty
-from labctl.analysis.chain import Deviation
+from labctl.analysis.chain import Deviation, zero_applies
 from labctl.analysis.power import measure_windows
 from labctl.analysis.statistics import student_factor
 from labctl.analysis.uncertainty import Input, expanded, propagate, rectangular, shared_inputs
+from labctl.errors import CaptureError
 from labctl.model import Contribution, Shunt, Supply, Window, Wiring
 
 
@@ -238,3 +239,97 @@ def test_a_measured_supply_brings_its_channels_gain_and_offset_and_no_tolerance(
     assert "supply" not in found
     assert {"gain CH1", "gain CH4", "supply offset CH4", "offset CH1"} <= set(found)
     assert "offset CH4" not in found
+
+
+# ---- gain about mid-screen, one offset a channel, and zero readings at nearly the same settings
+
+SHEET = Accuracy(0.02, 10e-3, 0.0, "sheet")
+WINDOW_S = 300e-6
+
+
+def flat_record(scale=1e-3, offset=0.0, settings=None, n=700, **codes):
+    channels = {
+        name: Channel(name, np.full((1, n), code, np.int16), scale, offset, accuracy=SHEET,
+                      settings=(settings or {}).get(name, {}))
+        for name, code in codes.items()
+    }
+    return Record(channels, DT_S, np.zeros(1), Identity("a", "b", "c", "d"))
+
+
+def energy_slopes(record, wiring, zero=None, supply=False):
+    measurement = measure_windows(record, wiring, [Window(0, 199.5, 499.5)], zero=zero)
+
+    def model(series, null):
+        flow = measurement.chain.flow(measurement.moments, series)
+        energy = flow.energy_supply_j if supply else flow.energy_j
+        return np.stack([flow.duration_s, energy / flow.duration_s, energy])
+
+    (budget,) = propagate(shared_inputs(measurement, None, wiring, None), model)
+    return {c.name: c.effect / c.standard for c in budget["energy"]}
+
+
+def test_a_gain_error_turns_about_mid_screen_or_about_the_zero_reading():
+    wiring = replace(WIRING, shunt=Shunt(1.3))
+    record = flat_record(CH1=13, settings={"CH1": {"offset_v": 10e-3}})
+    per_volt = 3.3 * WINDOW_S / 1.3
+    assert energy_slopes(record, wiring, supply=True)["gain CH1"] == pytest.approx(per_volt * 3e-3, rel=1e-9)
+    unknown = flat_record(CH1=13)
+    assert energy_slopes(unknown, wiring, supply=True)["gain CH1"] == pytest.approx(per_volt * 13e-3, rel=1e-9)
+    zero = flat_record(CH1=-2)
+    assert energy_slopes(record, wiring, zero, supply=True)["gain CH1"] == pytest.approx(per_volt * 15e-3, rel=1e-9)
+
+
+def test_a_measured_supply_is_never_zeroed():
+    wiring = replace(WIRING, shunt=Shunt(1.3), supply=Supply(None, channel="CH4"))
+    record = flat_record(CH1=13, CH4=3300, settings={"CH4": {"offset_v": 3.0}})
+    slopes = energy_slopes(record, wiring, flat_record(CH1=0, CH4=5), supply=True)
+    assert slopes["gain CH4"] == pytest.approx(0.3 * 13e-3 * WINDOW_S / 1.3, rel=1e-9)
+    assert slopes["supply offset CH4"] == pytest.approx(13e-3 * WINDOW_S / 1.3, rel=1e-9)
+
+
+def test_the_offset_of_a_channel_that_is_low_end_and_supply_enters_once():
+    # x = H - L and V_s = L: E = L (H - L) T/R, so that L's offset acts by (H - 2 L) T/R; zeroed, by x T/R.
+    wiring = Wiring(Shunt(1.3, wiring="two-channel"), Supply(None, channel="CH3"), shunt_high_channel="CH2",
+                    shunt_low_channel="CH3")
+    record = flat_record(CH2=3300, CH3=3287)
+    slopes = energy_slopes(record, wiring)
+    assert slopes["offset CH3"] == pytest.approx((3.3 - 2 * 3.287) * WINDOW_S / 1.3, rel=1e-9)
+    assert not any(name.startswith("supply offset") for name in slopes)
+    zeroed = energy_slopes(record, wiring, flat_record(CH2=0, CH3=0))
+    assert zeroed["supply offset CH3"] == pytest.approx(0.013 * WINDOW_S / 1.3, rel=1e-9)
+    assert not any(name.startswith("offset") for name in zeroed)
+
+
+@pytest.mark.parametrize(("changed", "applies"), [
+    ({}, True),
+    ({"scale": 1e-3 * (1 + 5e-7)}, True),
+    ({"scale": 1e-3 * (1 - 1e-5)}, False),
+    ({"offset": 1e-6}, True),
+    ({"offset": 1e-4}, False),
+    ({"settings": {"CH1": {"probe_ratio": 1.0, "bandwidth_limit": True}}}, True),
+    ({"settings": {"CH1": {"probe_ratio": 10.0}}}, False),
+    ({"settings": {"CH1": {"bandwidth_limit": False}}}, False),
+])
+def test_a_zero_reading_holds_for_settings_that_differ_by_the_last_digit_only(changed, applies):
+    record = flat_record(CH1=13, settings={"CH1": {"probe_ratio": 1.0, "bandwidth_limit": True}})
+    zero = flat_record(CH1=1, **changed)
+    assert zero_applies(record, WIRING, zero) is applies
+    measurement = measure_windows(record, WIRING, [Window(0, 199.5, 499.5)], zero=zero)
+    assert measurement.chain.zeroed is applies
+    assert measurement.runs[0].current_mean_a == pytest.approx((12e-3 if applies else 13e-3) / 1.3, rel=2e-4)
+
+
+def test_a_zero_reading_must_hold_for_both_ends_and_be_in_the_same_unit():
+    wiring = Wiring(Shunt(1.3, wiring="two-channel"), Supply(3.3), shunt_high_channel="CH2", shunt_low_channel="CH3")
+    record = flat_record(CH2=3300, CH3=3287)
+    assert zero_applies(record, wiring, flat_record(CH2=0, CH3=0))
+    assert not zero_applies(record, wiring, flat_record(CH2=0))
+    amperes = flat_record(CH2=0, CH3=0)
+    amperes.channels["CH3"] = replace(amperes.channels["CH3"], unit="A")
+    assert not zero_applies(record, wiring, amperes)
+
+
+def test_a_zero_reading_that_is_cut_short_is_refused():
+    zero = replace(flat_record(CH1=0), segment_start_s=np.zeros(2))
+    with pytest.raises(CaptureError, match="the zero record is truncated"):
+        measure_windows(flat_record(CH1=13), WIRING, [Window(0, 199.5, 499.5)], zero=zero)
