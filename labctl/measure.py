@@ -49,7 +49,8 @@ def measure(bench: Bench, plan: Plan, progress: Progress = lambda *_: None) -> I
     """
     with contextlib.ExitStack() as stack:
         stack.callback(_quietly, bench.scope.stop)
-        _check_folder(plan.out)
+        if _make_folder(plan.out):
+            stack.callback(_remove_if_empty, plan.out)
         hello = bench.dut.hello()
         manifest = {**bench.dut.manifest(), "build": hello["build"]}
         n_steps = len(plan.operations) + 2
@@ -80,8 +81,9 @@ def _prepare(bench: Bench, plan: Plan, null: Operation, progress: Callable[[str,
     return _FrontEnd(shunt, take_zero(bench, shunt), trials[0].duration_s)
 
 
-def _check_folder(folder: Path) -> None:
-    """Make the folder for captures, before anything is measured that could not be kept."""
+def _make_folder(folder: Path) -> bool:
+    """Make the folder for captures before anything is measured that could not be kept; tell whether it is new."""
+    new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -90,6 +92,12 @@ def _check_folder(folder: Path) -> None:
         raise EnvironmentFault(
             f"captures cannot be written to {folder} ({error.strerror or error}): name another folder with --out"
         ) from error
+    return new
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _quietly(action: Callable[[], None]) -> None:

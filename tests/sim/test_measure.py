@@ -143,7 +143,7 @@ def test_a_dated_zero_is_applied(elf, measured, labctl, tmp_path):
     assert abs(row["energy_mean_j"] - row["truth_energy_j"]) < 2 * row["energy_expanded_j"]
     # Not applied, the offset's full limit of some millivolts would be in the uncertainty of a 12 mV drop.
     assert row["energy_expanded_j"] < 0.05 * row["energy_mean_j"]
-    assert row["warnings"] == []
+    assert not any("range or offset" in sentence for sentence in row["warnings"])
 
 
 def test_a_zero_of_another_scope_or_range_is_refused(elf, measured, labctl, tmp_path):
@@ -161,7 +161,7 @@ def test_a_zero_of_another_scope_or_range_is_refused(elf, measured, labctl, tmp_
     command = ["measure", "--shunt", "1.3", "--op", "sha256", "--runs", "2", "--out", "out", "--zero"]
     assert "MY00000001" in labctl(*command, "other.h5", cwd=tmp_path, status=2).stderr
     assert "another range or offset" in labctl(*command, "moved.h5", cwd=tmp_path, status=2).stderr
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_operation_of_the_readme(elf, labctl, tmp_path):
