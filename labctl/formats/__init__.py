@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def read_file(path: str | Path, rate_hz: float | None = None) -> ForeignFile:
             foreign = {module.NAME: module for module in _BINARIES}[name].read(path)
     except OSError as error:
         raise _unreadable(path, error) from error
+    except MemoryError as error:
+        raise FileFault(f"{path}: too large for the memory of this machine; export a part of it") from error
     return foreign if rate_hz is None else _with_rate(foreign, rate_hz)
 
 
@@ -65,8 +68,7 @@ def describe(foreign: ForeignFile) -> dict[str, Any]:
 
 def _recognise(path: Path) -> tuple[str, Sheet | None]:
     try:
-        if path.is_dir():
-            raise FileFault(f"{path}: a folder; give a file in it, for a ChipWhisperer project its .cwp")
+        _refuse_special(path)
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
         if not head:
@@ -75,16 +77,30 @@ def _recognise(path: Path) -> tuple[str, Sheet | None]:
             if module.matches(head):
                 return module.NAME, None
         sheet = open_sheet(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, error) from error
+    except MemoryError as error:
+        raise FileFault(f"{path}: too large for the memory of this machine; export a part of it") from error
     for reader in _SHEETS if sheet is not None else ():
         if reader.matches(sheet):
             return reader.NAME, sheet
     raise other.refuse(path, head, sheet)
 
 
-def _unreadable(path: Path, error: OSError) -> FileFault:
-    return FileFault(f"{path}: cannot be opened ({error.strerror or error}); check the name and the permissions")
+def _refuse_special(path: Path) -> None:
+    """Raise FileFault for what is no file: reading it could wait for ever, or never end."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise FileFault(f"{path}: a folder; give a file in it, for a ChipWhisperer project its .cwp")
+    if not stat.S_ISREG(mode):
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise FileFault(f"{path}: {what}, not a file; save what comes out of it as a file, and give that")
+
+
+def _unreadable(path: Path, error: Exception) -> FileFault:
+    reason = getattr(error, "strerror", None) or error
+    name = str(path).replace("\0", "\\0")
+    return FileFault(f"{name}: cannot be opened ({reason}); check the name and the permissions")
 
 
 def _with_rate(foreign: ForeignFile, rate_hz: float) -> ForeignFile:

@@ -19,6 +19,11 @@ from labctl.formats.foreign import ForeignFile, are_plausible, float_channel
 NAME = "chipwhisperer"
 _NPY_MAGIC = b"\x93NUMPY"
 _LARGEST_TEXT_BYTES = 1 << 20
+# What numpy raises for headers of all kinds that are none.
+_BROKEN_ARRAY = (
+    *(ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, tokenize.TokenError),
+    *(LookupError, AttributeError, RecursionError, MemoryError),
+)
 _NO_TRACES = ("textin", "textout", "keylist", "knownkey")
 
 
@@ -78,7 +83,10 @@ def _configs(project: Path) -> list[Path]:
 def _inside(project: Path, name: str) -> Path:
     """Find a file that the project names; never one outside the project's folder."""
     folder = project.parent.resolve()
-    path = folder.joinpath(*PureWindowsPath(name).parts).resolve()
+    try:
+        path = folder.joinpath(*PureWindowsPath(name).parts).resolve()
+    except (RuntimeError, ValueError, OSError) as error:  # a loop of links, a NUL, a name too long
+        raise FileFault(f"{project}: names {name[:60]!r}, which leads nowhere ({error}); correct that line") from error
     if not path.is_relative_to(folder):
         raise FileFault(f"{project}: names {name!r}, which lies outside its folder; labctl does not follow that")
     if not path.is_file():
@@ -91,8 +99,8 @@ def _traces_of(project: Path, config: Path) -> tuple[Path, dict[str, str]]:
     if settings.get("format", "native") != "native":
         raise FileFault(f"{config}: traces in the format {settings['format']!r}; save the project in native format")
     prefix = settings.get("prefix") or config.stem.removeprefix("config_")
-    relative = (config.parent / f"{prefix}traces.npy").relative_to(project.parent.resolve())
-    return _inside(project, str(PureWindowsPath(*relative.parts))), settings
+    folder = config.parent.relative_to(project.parent.resolve())
+    return _inside(project, str(PureWindowsPath(*folder.parts, f"{prefix}traces.npy"))), settings
 
 
 def _array(path: Path, settings: Mapping[str, str], warnings: list[str]) -> np.ndarray:
@@ -101,7 +109,7 @@ def _array(path: Path, settings: Mapping[str, str], warnings: list[str]) -> np.n
     try:
         # Pickled objects run code when loaded: never.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, tokenize.TokenError) as error:
+    except _BROKEN_ARRAY as error:
         raise FileFault(f"{path}: cannot be read as an array of traces ({error}); copy it again") from error
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or not array.size:
         shape = " x ".join(map(str, array.shape))

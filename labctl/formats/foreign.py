@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,9 +51,9 @@ def unit_symbol(text: str) -> str:
 
 
 def are_plausible(values: np.ndarray) -> bool:
-    """Tell whether all values are numbers that an instrument could give; works along the last axis, row by row."""
+    """Tell whether all values are numbers that an instrument could give; works along the last axis, part by part."""
     rows = values.reshape(-1, values.shape[-1])
-    return all(bool((np.abs(row) <= _LARGEST).all()) for row in rows)  # False for nan as well
+    return all(bool((np.abs(rows[part]) <= _LARGEST).all()) for part in _parts(rows.shape))  # False for nan as well
 
 
 def float_channel(name: str, values: np.ndarray, unit: str, label: str) -> Channel:
@@ -65,10 +66,18 @@ def float_channel(name: str, values: np.ndarray, unit: str, label: str) -> Chann
     # float32 resolves 2**-24 of a value, so up to this ratio the rounding stays below 1e-7 of the range.
     offset = 0.0 if max(abs(low), abs(high)) <= 1.6 * (high - low) else (low + high) / 2
     codes = np.empty(values.shape, np.float32)
-    for segment in range(len(values)):
-        for start in range(0, values.shape[1], _BLOCK):
-            codes[segment, start : start + _BLOCK] = values[segment, start : start + _BLOCK] - offset
+    for part in _parts(values.shape):
+        codes[part] = values[part] - offset
     return Channel(name, codes, 1.0, offset, unit, label=label)
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """Cut an array of shape (segments, samples) into parts of about a million values at most, whatever its form."""
+    n_segments, n_samples = shape
+    n_rows = max(1, _BLOCK // max(1, n_samples))
+    for row in range(0, n_segments, n_rows):
+        for start in range(0, n_samples, _BLOCK):
+            yield slice(row, min(row + n_rows, n_segments)), slice(start, min(start + _BLOCK, n_samples))
 
 
 def even_step(times_s: np.ndarray, resolution_s: float) -> tuple[float, float] | None:
@@ -96,12 +105,10 @@ def even_step(times_s: np.ndarray, resolution_s: float) -> tuple[float, float] |
 def statistics(channel: Channel) -> tuple[float, float, float]:
     """Compute (min, max, mean) of a channel in its unit, block by block."""
     low, high, total, count = math.inf, -math.inf, 0.0, 0
-    n_segments, n_samples = channel.codes.shape
-    for segment in range(n_segments):
-        for start in range(0, n_samples, _BLOCK):
-            block = np.asarray(channel.codes[segment, start : min(start + _BLOCK, n_samples)])
-            low, high = min(low, float(block.min())), max(high, float(block.max()))
-            total += float(block.sum(dtype=np.float64))
-            count += block.size
+    for part in _parts(channel.codes.shape):
+        block = np.asarray(channel.codes[part])
+        low, high = min(low, float(block.min())), max(high, float(block.max()))
+        total += float(block.sum(dtype=np.float64))
+        count += block.size
     ends = sorted((low * channel.scale + channel.offset, high * channel.scale + channel.offset))
     return ends[0], ends[1], total / count * channel.scale + channel.offset

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -136,7 +137,7 @@ def _read_named(sheet: Sheet) -> ForeignFile:
     if first and len(column) > 1 and not (np.diff(column) == 1).all():  # seconds, not a count of samples
         found_s, start_s = time_base(sheet, column, numbers.resolution)
         dt_s = dt_s if dt_s is not None else found_s
-    if dt_s is None or dt_s <= 0:
+    if dt_s is None or not 0 < dt_s < math.inf:
         warnings.append("the header tells no sample interval: the sample rate is unknown, give --rate")
         dt_s = None
     channels = column_channels(numbers.values[:, first:], labels[first:], units[first:])
@@ -176,8 +177,9 @@ def _header_number(fields: tuple[str, ...]) -> float | None:
     rate = re.fullmatch("([kmg]?)(?:hz|sa/s|s/s|sps)", suffix)
     if scale is None:
         scale = _RATE_SCALES[rate[1]] if rate else 1.0
-    return float(match[1]) * scale
+    value = float(match[1]) * scale
+    return value if math.isfinite(value) else None
 
 
 def _float(text: str) -> float | None:
-    return float(text) if is_number(text) else None
+    return float(text) if is_number(text) and math.isfinite(float(text)) else None

@@ -13,11 +13,14 @@ import numpy as np
 from labctl.errors import FileFault
 from labctl.formats.foreign import are_plausible
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _COMMA_IN_NUMBER = re.compile("(?<=[0-9]),(?=[0-9])")
 _LINE_ENDS = b"\r\n "
 _N_HEADER_LINES = 100
 _N_HEADER_BYTES = 65536
+# No scope writes a longer name or more columns; what has them is something else, and slow to look at.
+_N_FIELD_CHARACTERS = 1000
+_N_COLUMNS = 1000
 _N_ROWS_COMPARED = 100
 
 
@@ -66,25 +69,51 @@ def split_row(line: str, separator: str) -> tuple[str, ...]:
 
 
 def open_sheet(path: Path) -> Sheet | None:
-    """Split a text file into header and numbers; None where it is no text or no line of numbers is found."""
-    data = path.read_bytes()
-    if b"\0" in data[:_N_HEADER_BYTES]:
-        return None
+    """Split a text file into header and numbers; None where it is no text or no line of numbers is found.
+
+    Only where its beginning is that of a table is the rest read. Raises FileFault for a row longer than any scope's.
+    """
+    with path.open("rb") as file:
+        head = file.read(_N_HEADER_BYTES)
+        found = _header(_as_lines(head, head))
+        if found is None:
+            return None
+        data = _as_lines(head + file.read(), head)
+    separator, header, offset = found
+    first_line = len(header) + 1
+    end = data.find(b"\n", offset)
+    if (end if end >= 0 else len(data)) - offset > _N_HEADER_BYTES:
+        raise FileFault(
+            f"{path}: line {first_line} is longer than {_N_HEADER_BYTES} bytes, which no scope's table has; "
+            "give a file with one row a sample"
+        )
+    return Sheet(path, separator, header, data[offset:], first_line, data.endswith(b"\n"))
+
+
+def _as_lines(data: bytes, head: bytes) -> bytes:
+    """Take off a byte order mark, and end the lines by LF where the file's `head` has CR only."""
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\n" not in data[:_N_HEADER_BYTES]:
-        data = data.replace(b"\r", b"\n")
-    lines = data[:_N_HEADER_BYTES].split(b"\n")[:_N_HEADER_LINES]
+    return data if b"\n" in head else data.replace(b"\r", b"\n")
+
+
+def _header(head: bytes) -> tuple[str, tuple[tuple[str, ...], ...], int] | None:
+    """Return (separator, rows above the first row of numbers, where that one begins)."""
+    if b"\0" in head:
+        return None
+    lines = head.split(b"\n")[:_N_HEADER_LINES]
     text = [line.decode("latin-1").rstrip("\r") for line in lines]
     separator = next((sign for sign in ";\t" if any(sign in line for line in text)), ",")
     offset = 0
     header: list[tuple[str, ...]] = []
-    for index, line in enumerate(text):
+    for line, raw in zip(text, lines, strict=True):
         fields = split_row(line, separator)
+        if any(len(field) > _N_FIELD_CHARACTERS for field in fields):
+            return None
         numeric = [is_number(field) for field in fields if field]
         if numeric and all(numeric):
-            return Sheet(path, separator, tuple(header), data[offset:], index + 1, data.endswith(b"\n"))
+            return separator, tuple(header), offset
         header.append(fields)
-        offset += len(lines[index]) + 1
+        offset += len(raw) + 1
     return None
 
 
@@ -95,6 +124,8 @@ def read_numbers(sheet: Sheet, n_columns: int) -> Numbers:
     middle of a number, are left out and counted in a warning. Raises FileFault for anything else that is not a full
     row of finite numbers.
     """
+    if n_columns > _N_COLUMNS:
+        raise FileFault(f"{sheet.path}: {n_columns} columns; labctl reads up to {_N_COLUMNS}: export fewer channels")
     block = sheet.block.replace(b'"', b"")
     if sheet.separator != ",":
         block = _with_points(sheet, block)
@@ -139,18 +170,20 @@ def _drop_cut_rows(block: bytes, sheet: Sheet, n_columns: int) -> tuple[bytes, i
     """Take rows off the end that lack values, or whose last number may have lost digits."""
     n_dropped = 0
     # Blank lines go, tabs stay: at the end of a row they are empty columns.
-    block, terminated = block.rstrip(_LINE_ENDS), sheet.terminated
-    while block:
-        head, _, last = block.rpartition(b"\n")
-        fields = split_fields(last.decode("latin-1"), sheet.separator)
+    end, terminated = len(block.rstrip(_LINE_ENDS)), sheet.terminated
+    while end:
+        start = block.rfind(b"\n", 0, end) + 1
+        fields = split_fields(block[start:end].decode("latin-1"), sheet.separator)
         whole = len(fields) >= n_columns and all(map(is_number, fields[:n_columns]))
-        if whole and (terminated or _shape_is_usual(head, fields, sheet.separator, n_columns)):
+        if whole and (terminated or _shape_is_usual(block[: max(0, start - 1)], fields, sheet.separator, n_columns)):
             break
         if not whole and terminated and any(field and not is_number(field) for field in fields):
             break  # a complete line with something else in it: refused where it is met
-        block, terminated = head.rstrip(_LINE_ENDS), True
+        end, terminated = start, True
+        while end and block[end - 1] in _LINE_ENDS:
+            end -= 1
         n_dropped += 1
-    return block, n_dropped
+    return block[:end], n_dropped
 
 
 def _shape_is_usual(head: bytes, fields: tuple[str, ...], separator: str, n_columns: int) -> bool:
