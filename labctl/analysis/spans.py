@@ -90,6 +90,7 @@ class EdgeFits:
         self.codes: list[list[np.ndarray]] = [[] for _ in edges]
 
     def keep(self, k: int, pieces: list[np.ndarray]) -> None:
+        """Take a stretch of codes, one array a channel, at edge k: the starts first, then the stops."""
         self.codes[k].append(np.array(pieces, np.float64))
 
     def at_edges(self, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -45,6 +45,8 @@ def test_a_code_that_is_never_seen_does_not_widen_the_step():
 @pytest.mark.parametrize("values", [
     np.random.default_rng(1).normal(0, 1, 5000),
     np.repeat(np.random.default_rng(1).normal(0, 1, 500), 10),
+    np.repeat(np.random.default_rng(1).normal(0, 1, 12), 50),
+    np.linspace(0, 1, 101),
     np.full(1000, 0.3),
     np.full(1000, np.nan),
     np.sin(np.arange(5000.0)),

@@ -427,6 +427,19 @@ def test_a_foreign_record_that_reads_negative_keeps_its_warning():
     assert any("the mean current is negative: swap the ends of the shunt" in w for w in result.warnings)
 
 
+def test_noise_is_told_from_ripple_where_the_zero_reading_knows_it():
+    # Two codes of 1 uV either way, as in the zero reading: all of the ripple.
+    capture = with_record(capture_of(), zero=zero_of(np.tile([2, 2, -2, -2], 250)))
+    capture.records["series"].channels["CH1"].codes[...] += np.tile(np.array([2, 2, -2, -2], np.int16), 150)
+    result = analyze(capture)
+    assert result.power_ripple_w == pytest.approx(0, abs=1e-9)
+    assert result.power_noise_w == pytest.approx((SUPPLY_V - 2 * RUN_V) / OHM * 2e-6, rel=1e-3)
+    assert any("mostly noise are peak current, greatest power" in w for w in result.warnings)
+    unknown = analyze(dataclasses.replace(capture, records={k: v for k, v in capture.records.items() if k != "zero"}))
+    assert unknown.power_noise_w is None
+    assert unknown.power_ripple_w == pytest.approx((SUPPLY_V - 2 * RUN_V) / OHM * 2e-6, rel=1e-6)
+
+
 # ---- how the runs differ
 
 
