@@ -180,11 +180,11 @@ def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
         n_samples = float(moments.weight.sum())
         noise_a = math.sqrt(float(a @ chain.zero_covariance @ a)) * chain.current_per_unit
         reach_a = reach(n_samples) * noise_a
-        said = [
-            text for text, distance in (("peak current, greatest power", high_a), ("least power", low_a))
-            if distance < reach_a / _MOSTLY_RATIO
-        ]
-        parts = [f"mostly noise are {', '.join(said)}"] if said else []
+        high, low = (distance < reach_a / _MOSTLY_RATIO for distance in (high_a, low_a))
+        parts = []
+        if high or low:
+            named = ["peak current and greatest power"] * high + ["least power"] * low
+            parts.append(f"{' and '.join(named)} {'are' if high else 'is'} mostly noise")
         if measured.ripple_w < measured.noise_w:
             left, taken = quantity(measured.ripple_w, "W"), quantity(measured.noise_w, "W")
             parts.append(f"{left} of ripple are left after {taken} of noise were taken off")
