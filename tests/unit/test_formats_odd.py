@@ -1,7 +1,6 @@
 """Odd things given as a file: each is refused with a sentence or read, and none takes for ever."""
 
 import os
-import signal
 import socket
 from pathlib import Path
 
@@ -11,26 +10,11 @@ import pytest
 from labctl.errors import FileFault
 from labctl.formats import describe, detect, read_file
 
-LIMIT_S = 30
 KEYSIGHT = b"x-axis,1\nsecond,Volt\n"
 
 
-class Hung(Exception):
-    """What is no OSError, which a reader would take for a fault of the file."""
-
-
-@pytest.fixture(autouse=True)
-def bounded():
-    """End a test that hangs."""
-
-    def give_up(*_):
-        raise Hung
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LIMIT_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+# A reader that hangs is ended; what ends it is no OSError, which it would take for a fault of the file.
+pytestmark = pytest.mark.timeout(30)
 
 
 def written(folder, content, name="scope.csv"):
