@@ -20,6 +20,7 @@ from labctl.series import ANSWER_TIMEOUT_S, expected_duration_s, take_series, ta
 from labctl.store import open_capture
 
 N_DIVISIONS = 8
+TRIAL_WIDENINGS = (1, 2, 4, 8)
 ZERO_SPAN_S = 1e-3
 ZERO_SPAN_TAUS = 20
 # A supply's output capacitor may feed the DUT for seconds: readings are taken until two in a row agree this well.
@@ -49,17 +50,26 @@ def look(bench: Bench, operation: Operation) -> Trial:
     top_v = bench.wiring.shunt.resistance_ohm * bench.board["supply"]["current_max_a"]
     two_channel = bench.wiring.shunt.wiring == "two-channel"
     low_limit_v, high_limit_v = _range_limits_v(bench)
-    settings = []
-    for name in shunt_channels(bench):
-        at_supply = two_channel or name == bench.wiring.supply.channel
-        reach_v = 1.1 * (bench.wiring.supply.voltage_v or 0.0) if at_supply else top_v
-        range_v = min(max(1.2 * reach_v, low_limit_v), high_limit_v)
-        settings.append(_channel_settings(bench, name, range_v, 0.4 * range_v))
-    series = take_series(bench, replace(operation, n_runs=1), tuple(settings), duration_s)
+    for widening in TRIAL_WIDENINGS:  # a small range may be less than the scope's own offset error
+        settings = []
+        for name in shunt_channels(bench):
+            at_supply = two_channel or name == bench.wiring.supply.channel
+            reach_v = 1.1 * (bench.wiring.supply.voltage_v or 0.0) if at_supply else top_v
+            range_v = min(max(1.2 * reach_v, low_limit_v) * widening, high_limit_v)
+            settings.append(_channel_settings(bench, name, range_v, 0.4 * range_v))
+        series = take_series(bench, replace(operation, n_runs=1), tuple(settings), duration_s)
+        off_screen = [name for name in shunt_channels(bench) if not _on_screen(series.record.channels[name])]
+        if not off_screen:
+            break
+    else:
+        raise CaptureError(
+            f"{', '.join(off_screen)} is off the screen although its range holds far more than "
+            f"{bench.board['name']} can draw, and a little below zero: check the shunt's value, its polarity, the "
+            "probe ratio and the wiring"
+        )
     low_v, high_v, margin_v = {}, {}, 0.0
     for name in shunt_channels(bench):
         channel = series.record.channels[name]
-        _check_on_screen(channel, bench)
         low_v[name], high_v[name] = _extremes(channel)
         if channel.accuracy is not None:  # the extremes hold the trial's noise, which exceeds that of the series
             margin_v = max(margin_v, channel.accuracy.offset_limit)
@@ -183,14 +193,10 @@ def _range_limits_v(bench: Bench) -> tuple[float, float]:
     return limits.range_min_v * ratio, limits.range_max_v * ratio
 
 
-def _check_on_screen(channel: Channel, bench: Bench) -> None:
+def _on_screen(channel: Channel) -> bool:
     low, high = channel.codes.min(), channel.codes.max()
-    if (channel.code_max is None or high < channel.code_max) and (channel.code_min is None or low > channel.code_min):
-        return
-    raise CaptureError(
-        f"{channel.name} is off the screen although its range holds more than {bench.board['name']} can draw, and a "
-        "little below zero: check the shunt's value, its polarity, the probe ratio and the wiring"
-    )
+    below_top = channel.code_max is None or high < channel.code_max
+    return bool(below_top and (channel.code_min is None or low > channel.code_min))
 
 
 def _extremes(channel: Channel) -> tuple[float, float]:

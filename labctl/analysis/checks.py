@@ -23,6 +23,7 @@ _PLAUSIBLE_DECOUPLING_F = 10e-6
 _SETTLED_TAUS = 20
 _FEW_CYCLES = 8
 _FEW_CODES = 10
+_BLUNT_TAUS = 5
 _FEW_BITS_SAMPLES = 65536
 # More than half of an extreme's distance from the mean.
 _MOSTLY_RATIO = 0.5
@@ -126,6 +127,12 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
                 f"window of {quantity(mean_s, 's')} is shorter than 20 time constants, and part of the energy flows "
                 "outside it; give the capacitance ([shunt] decoupling_f, or --decoupling)"
             )
+    if chain.tau_s and mean_s < _BLUNT_TAUS * chain.tau_s:
+        warnings.append(
+            f"a window of {quantity(mean_s, 's')} is shorter than {_BLUNT_TAUS} time constants of shunt and decoupling "
+            f"({quantity(chain.tau_s, 's')}): the energy rests on the correction, whose model of a steady current at "
+            "the edges is not in the uncertainty; measure more iterations in each window"
+        )
     currents = [r.current_mean_a for r in measured.runs]
     if summarize(currents).mean < 0:
         warnings.append("the mean current is negative: swap the ends of the shunt, or the channel is AC-coupled")
@@ -186,13 +193,9 @@ def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
             named = ["peak current and greatest power"] * high + ["least power"] * low
             parts.append(f"{' and '.join(named)} {'are' if high else 'is'} mostly noise")
         if measured.ripple_w < measured.noise_w:
-            left, taken = quantity(measured.ripple_w, "W"), quantity(measured.noise_w, "W")
-            parts.append(f"{left} of ripple are left after {taken} of noise were taken off")
+            parts.append("the ripple is less than the noise taken off it")
         if parts:
-            warnings.append(
-                f"the scope's own noise is {quantity(noise_a, 'A')} rms and reaches {quantity(reach_a, 'A')} among "
-                f"{n_samples:.0f} samples: {'; '.join(parts)}"
-            )
+            warnings.append(f"the scope's own noise is {quantity(noise_a, 'A', 2)} rms: {'; '.join(parts)}")
     if chain.tau_s:
         mean = np.array([r.current_mean_a for r in measured.runs])
         excess = summarize((moments.start @ a + a0) * chain.current_per_unit - mean)

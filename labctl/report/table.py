@@ -28,6 +28,11 @@ ROW_KEYS = (
     *("coverage_factor", "charge_mean_c", "cycles_mean"),
 )
 TRUTH_KEYS = ("duration_s", "power_w", "energy_j")
+# Beside the contract: how the energies of the runs lie, and what of the ripple was the scope's own.
+SPREAD_KEYS = (
+    *("energy_median_j", "energy_quartile_low_j", "energy_quartile_high_j", "energy_lag1_ratio", "energy_drift_j"),
+    "power_noise_w",
+)
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
 _N_SHARES = 4
 _SHARE_MIN_RATIO = 0.005  # less rounds to 0 %
@@ -47,7 +52,7 @@ def to_json_rows(
     truths = truths if truths is not None else [None] * len(results)
     rows = []
     for result, paths, truth in zip(results, captures, truths, strict=True):
-        row = {key: _strict(getattr(result, key)) for key in ROW_KEYS}
+        row = {key: _strict(getattr(result, key)) for key in (*ROW_KEYS, *SPREAD_KEYS)}
         row["captures"] = [str(path) for path in paths]
         row["warnings"] = list(result.warnings)
         if truth is not None:

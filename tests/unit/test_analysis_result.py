@@ -235,6 +235,14 @@ def test_unknown_decoupling_is_said_for_short_windows_only():
     assert not any("decoupling" in w for w in analyze(dataclasses.replace(capture_of(n=300), wiring=unknown)).warnings)
 
 
+@pytest.mark.parametrize(("n_taus", "blunt"), [(4.0, True), (6.0, False)])
+def test_a_window_shorter_than_five_time_constants_is_said(n_taus, blunt):
+    window_s = analyze(capture_of(n=300)).duration_mean_s
+    known = dataclasses.replace(WIRING, shunt=Shunt(OHM, decoupling_f=window_s / n_taus / OHM))
+    result = analyze(dataclasses.replace(capture_of(n=300), wiring=known))
+    assert any("5 time constants" in w for w in result.warnings) == blunt
+
+
 def test_a_single_run_is_measured_and_its_unknown_scatter_is_said():
     result = analyze(capture_of(n_runs=1))
     assert result.n_runs == 1
