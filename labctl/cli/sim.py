@@ -21,7 +21,7 @@ def command() -> None:
 @json_option
 def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
     """Start the emulated bench, print its addresses, and keep it running until Ctrl-C."""
-    from labctl import boards
+    from labctl import boards, interrupts
     from labctl.simulation import Simulation
 
     simulation = Simulation(boards.load(board), seed)
@@ -38,7 +38,7 @@ def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
             click.echo("Ctrl-C stops it.")
         simulation.wait()
     except KeyboardInterrupt:
-        return 0
+        interrupts.reset()  # this is how it is meant to end
     finally:
         simulation.stop()
     return 0

@@ -1,0 +1,81 @@
+"""The command where its output goes nowhere, breaks, or cannot show every sign: never a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[2] / "captures" / "golden" / "stm32vldiscovery-sha256-64.h5"
+LABCTL = f"{sys.executable} -c 'from labctl.cli import main; main()'"
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environment},
+        errors="replace",
+    )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"COLUMNS": "20"},
+        {"TERM": "dumb", "NO_COLOR": "1"},
+        {"MPLBACKEND": "nonsense"},
+    ],
+    ids=lambda e: ",".join(f"{k}={v}" for k, v in e.items()),
+)
+def test_any_locale_and_terminal(environment):
+    done = shell(f"{LABCTL} analyze {GOLDEN}", **environment)
+    assert done.returncode == 0, done.stderr
+    assert "sha256" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("redirection", "statuses"),
+    [("| head -1", {0}), (">&-", {0, 3}), (">/dev/full", {3}), ("2>&-", {0})],
+)
+def test_output_that_breaks(redirection, statuses):
+    done = shell(f"{LABCTL} analyze {GOLDEN} {redirection}")
+    assert done.returncode in statuses, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("odd", ["/dev/zero", "/dev/null", "pipe"])
+def test_what_is_no_file_is_refused_at_once(odd, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    path = odd if odd.startswith("/") else str(tmp_path / "pipe")
+    done = shell(f"{LABCTL} analyze {path}")
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_terminated_command_ends_in_order(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from labctl.cli import main; main()", "sim", "start", "--json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        pytest.skip("the firmware is not built")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "Traceback" not in err
