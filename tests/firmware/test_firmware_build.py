@@ -22,7 +22,6 @@ MBEDTLS_SHA256 = "3b4953aa55a681e084d31892d9904cc5328d6b4958ea57b90ae4b4f94ae69a
 
 pytestmark = [
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("firmware"),
     pytest.mark.skipif(
         shutil.which("arm-none-eabi-gcc") is None or shutil.which("make") is None,
         reason="arm-none-eabi-gcc or make is not installed: make test installs them",

@@ -22,8 +22,6 @@ power_std_w power_ripple_w power_min_w power_max_w power_expanded_w energy_mean_
 energy_se_j energy_expanded_j coverage_factor charge_mean_c cycles_mean captures truth_duration_s truth_power_w
 truth_energy_j"""
 KEYS = set(CONTRACT.split())
-# One worker takes the whole file, so that the shared measurement is made once.
-pytestmark = pytest.mark.xdist_group("measured")
 
 
 def test_the_contract_of_the_json(measured):
