@@ -83,7 +83,7 @@ class Bench:
         }
         if self.simulation is not None:
             facts["seed"] = self.simulation.seed
-            facts["true_supply_v"] = self.board["supply"]["node_mcu_v"]
+            facts["world_supply_v"] = self.board["supply"]["node_mcu_v"]
         return facts
 
 

@@ -64,7 +64,11 @@ def analyze_file(path: Path, given: Given, *, rate_hz: float | None = None, powe
         except CaptureError as error:
             raise CaptureError(f"{path}: {error}") from error
         warnings += [*result.warnings, *_unitless(foreign.record, wiring), *_assumed(wiring, given)]
-        warnings += [f"segment {refusal.segment + 1}: refused, {refusal.reason}" for refusal in result.refusals]
+        of_all = f"of {foreign.record.n_segments} " if foreign.record.n_segments > 1 else ""
+        warnings += [
+            f"a window {f'in segment {refusal.segment} {of_all}' if of_all else ''}was refused: {refusal.reason}"
+            for refusal in result.refusals
+        ]
         if board is None:
             warnings += _implausible(result.windows)
     return FileReport(describe(foreign), result, tuple(warnings))

@@ -73,7 +73,9 @@ def _prepare_process() -> None:
     """Make signals and streams such that every end is an orderly one."""
     interrupts.reset()
     interrupts.install()
-    if threading.current_thread() is threading.main_thread():
+    # A background job of a script ignores SIGINT: there the other signals keep their own effect.
+    heard = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
+    if heard and threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):
             signal.signal(getattr(signal, name), lambda *_: signal.raise_signal(signal.SIGINT))
     for name in ("stdout", "stderr"):

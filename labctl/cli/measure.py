@@ -22,7 +22,7 @@ DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.ve
     "--op", "operations", multiple=True, help=f"Operation, repeatable [default: {', '.join(DEFAULT_OPERATIONS)}]."
 )
 @click.option("--runs", type=click.IntRange(1, 1000), default=20, show_default=True, help="Windows per operation.")
-@click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size, 16 to 1024 [default: 64].")
+@click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size [default: 64].")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Repeats inside a window.")
 @click.option(
     "--zero",

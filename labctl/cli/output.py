@@ -127,10 +127,10 @@ class Report:
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
         page = render(self._results, self._bench["name"], self._bench["emulated"], self.power, self._truths)
         console.print(page)
-        true_v = self._bench.get("true_supply_v")
-        if true_v is not None and true_v != self._bench["supply_v"]:
+        world_v = self._bench.get("world_supply_v")
+        if world_v is not None and world_v != self._bench["supply_v"]:
             console.print(
-                f"The true values are the world's, at {true_v:g} V; the computation was told "
+                f"The true values are the world's, at nominally {world_v:g} V; the computation was told "
                 f"{self._bench['supply_v']:g} V."
             )
         for sentence in self._zeros:

@@ -35,7 +35,7 @@ def _row(window: RecordWindow) -> dict[str, Any]:
         "start_s": window.start_s,
         "stop_s": window.stop_s,
         "duration_s": window.duration_s,
-        "duration_expanded_s": window.duration_expanded_s,
+        "duration_expanded_s": window.duration_expanded_s or None,
     }
     if window.run is not None:
         row |= {
@@ -75,6 +75,8 @@ def render_file(
     parts += [channels, ""]
     if result is not None:
         parts += [_windows_table(result.windows), ""]
+        if any(window.duration_expanded_s for window in result.windows):
+            parts.append(Text("± is the expanded uncertainty (95 %)."))
     parts.append(Sentences(warnings))
     return Group(*parts)
 

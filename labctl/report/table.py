@@ -73,7 +73,8 @@ def render(
     `power` is "dut" or "supply"; `truths` as for `to_json_rows`.
     """
     truths = truths if truths is not None else [None] * len(results)
-    parts: list[Any] = [Text(_heading(results, bench_name, emulated), style="bold"), Text(_explanation(results, power))]
+    heading = "\n".join(wrap(_heading(results, bench_name, emulated)))
+    parts: list[Any] = [Text(heading, style="bold"), Text(_explanation(results, power))]
     if results:
         parts += ["", _results_table(results, truths), "", _sizing_table(results), ""]
     if any(result.budget.get("energy") for result in results):

@@ -79,3 +79,14 @@ def test_a_terminated_command_ends_in_order(tmp_path):
     _, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert "Traceback" not in err
+
+
+def test_a_background_job_of_a_script_can_be_ended(tmp_path):
+    """A shell without job control starts background jobs with SIGINT ignored; SIGTERM must still end them."""
+    done = shell(
+        f"cd {tmp_path}; {LABCTL} sim start --json >out & job=$!; "
+        "for i in $(seq 100); do [ -s out ] && break; sleep 0.1; done; "
+        "kill -TERM $job; for i in $(seq 100); do kill -0 $job 2>/dev/null || exit 0; sleep 0.1; done; "
+        "kill -KILL $job; exit 9"
+    )
+    assert done.returncode == 0
