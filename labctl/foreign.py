@@ -129,6 +129,8 @@ def wiring_for(record: Record, given: Given) -> Wiring:
     if across is not None and high is not None:
         raise ConfigError("give either --shunt-channel, or --shunt-high with --shunt-low")
     supply_channel, supply_v = _supply(record, given.supply)
+    if supply_channel is not None and supply_channel in (across, trigger):
+        raise ConfigError(f"--supply names {supply_channel}, which is the shunt's or the trigger's channel already")
     amperes = [c.name for c in record.channels.values() if c.unit == "A"]
     if across is None and high is None and (given.shunt_ohm is not None or amperes):
         free = amperes or [name for name in record.channels if name not in (trigger, supply_channel)]

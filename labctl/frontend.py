@@ -155,12 +155,26 @@ def dated_zero(bench: Bench, path: Path) -> tuple[Record, tuple[ChannelSettings,
     missing = [name for name in shunt_channels(bench) if name not in asked or name not in zero.channels]
     if missing:
         raise ConfigError(f"the zero reading in {path} does not cover {', '.join(missing)}")
-    names = shunt_channels(bench)
-    return zero, tuple(ChannelSettings(**asked[name]) for name in names)
+    settings = tuple(ChannelSettings(**asked[name]) for name in shunt_channels(bench))
+    for one in settings:
+        wanted = _channel_settings(bench, one.name, one.range_v, one.offset_v)
+        if one != wanted:
+            raise ConfigError(
+                f"the zero reading in {path} was taken with a probe of {one.probe_ratio:g}:1 and the bandwidth limit "
+                f"{'on' if one.bandwidth_limit else 'off'}, the bench has {wanted.probe_ratio:g}:1 and "
+                f"{'on' if wanted.bandwidth_limit else 'off'}: leave --zero out to take a new one"
+            )
+    return zero, settings
 
 
 def check_zero(bench: Bench, record: Record, zero: Record) -> None:
-    """Raise ConfigError where a zero reading does not hold for what the scope granted to a record."""
+    """Raise ConfigError where a dated zero reading does not hold for a record: other settings, or a range too small."""
+    off_screen = [name for name in shunt_channels(bench) if not _on_screen(record.channels[name])]
+    if off_screen:
+        raise ConfigError(
+            f"{', '.join(off_screen)} leaves the screen at the range of the dated zero reading: leave --zero out, so "
+            "that a range is chosen and a new reading taken at it"
+        )
     if not zero_applies(record, bench.wiring, zero):
         raise ConfigError(
             "the zero reading was taken at another range or offset than the scope granted now: "

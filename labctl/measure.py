@@ -14,7 +14,7 @@ from instruments.protocols import ChannelSettings
 from instruments.record import Record
 from labctl import __version__, interrupts
 from labctl.bench import Bench
-from labctl.errors import EnvironmentFault
+from labctl.errors import EnvironmentFault, FileFault
 from labctl.frontend import check_zero, choose_range, dated_zero, look, take_zero
 from labctl.model import Capture, Operation
 from labctl.series import Series, expected_duration_s, take_series
@@ -57,11 +57,12 @@ def measure(bench: Bench, plan: Plan, progress: Progress = lambda *_: None) -> I
         null = Operation("null", n_runs=N_NULL_WINDOWS, n_iterations=plan.operations[0].n_iterations)
         front_end = _prepare(bench, plan, null, lambda text, done: progress(text, done, n_steps))
         null_series = take_series(bench, null, front_end.shunt, front_end.null_duration_s)
-        check_zero(bench, null_series.record, front_end.zero)
         for step, operation in enumerate(plan.operations, 1):
             interrupts.check()
             progress(f"{operation.name}: {operation.n_runs} runs", step + 1, n_steps)
             series = take_series(bench, operation, front_end.shunt, expected_duration_s(bench, operation))
+            if plan.zero is not None:
+                check_zero(bench, series.record, front_end.zero)
             yield _store(bench, plan, step, series, null_series, front_end.zero, manifest)
         progress("done", n_steps, n_steps)
 
@@ -135,8 +136,11 @@ def _store(
         },
         truth=truth,
     )
-    path = plan.out / capture_name(taken, bench.board["name"], operation, number)
-    while path.exists():  # another measurement of this second, into the same folder
-        number += len(plan.operations)
+    while True:
         path = plan.out / capture_name(taken, bench.board["name"], operation, number)
-    return write_capture(path, capture)
+        try:
+            return write_capture(path, capture)
+        except FileFault:
+            if not path.exists():
+                raise
+        number += len(plan.operations)  # another measurement of this second, into the same folder

@@ -209,13 +209,14 @@ def _add_scatter(parts: list[Contribution], name: str, quantity: str, values: Su
 def _add_edges(
     budget: dict[str, list[Contribution]], name: str, std_s: float, dt_s: float, n: int, power_w: float
 ) -> None:
-    """Add the resolution of the edges where windows agree so well that their phase does not dither it.
+    """Add the resolution of the edges: whole where windows agree so well that their phase does not dither it.
 
-    A spread of half of what resolution alone would give is beyond chance with twenty dithered windows.
+    A spread of half of what resolution alone would give is beyond chance with twenty dithered windows. Where the phase
+    does dither it, what is left is that its distribution is only about uniform, which no number of runs averages out.
     """
     resolution_s = uncertainty.edge_resolution(dt_s)
     if std_s >= resolution_s / 2:
-        return
+        resolution_s = uncertainty.edge_phase(dt_s)
     for quantity, effect in (("duration", resolution_s / n), ("energy", power_w * resolution_s / n)):
         budget[quantity].append(Contribution(name, "B", "normal", resolution_s, "s", effect, source="sample clock"))
 

@@ -25,6 +25,7 @@ UNITS = ("s", "W", "J")
 # (EA-4/02, Evaluation of the Uncertainty of Measurement in Calibration, S9.14 and S10.13).
 _REST_RATIO_MAX = 0.3
 _STEP = 1e-4
+_PHASE_MODULATION = 0.3
 _LN2 = math.log(2)
 _TERMS = 1024
 _PERIOD = 20.0
@@ -60,6 +61,16 @@ def rectangular(half_width: float) -> float:
 def edge_resolution(dt_s: float) -> float:
     """Give the standard deviation of a duration between two edges, each known to within one sample: dt / sqrt(6)."""
     return dt_s / math.sqrt(6)
+
+
+def edge_phase(dt_s: float) -> float:
+    """Give the standard deviation of a mean duration whose two edges fall at phases that are only about uniform.
+
+    A density of the phase that is modulated by m shifts the mean position of an edge by at most m dt / (2 pi); m is
+    assumed to lie within 0.3 (the waits of the firmware are pseudo-random, the two clocks independent), rectangular
+    for each edge.
+    """
+    return math.sqrt(2) * rectangular(_PHASE_MODULATION) * dt_s / (2 * math.pi)
 
 
 def propagate(

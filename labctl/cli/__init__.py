@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -97,19 +98,36 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted: the instruments were left safe; captures finished before are kept", err=True)
-        return EXIT_INTERRUPTED
+        return _interrupted()
     except LabctlError as error:
-        click.echo(f"labctl: {error}", err=True)
+        _say(f"labctl: {error}")
         return error.exit_status
+    except SystemExit:  # click and rich end so where the reader of our output has left
+        return EXIT_ENVIRONMENT
     except Exception as error:
+        try:
+            interrupts.check()  # some libraries turn a KeyboardInterrupt into an error of their own
+        except KeyboardInterrupt:
+            return _interrupted()
         status = _status_of(error)
         if status is None:
             raise
         return status
+
+
+def _interrupted() -> int:
+    _say("interrupted: the instruments were left safe; captures finished before are kept")
+    return EXIT_INTERRUPTED
+
+
+def _say(text: str) -> None:
+    """Write a line to stderr; where that is full or closed, the exit status must do."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
 
 
 def _status_of(error: Exception) -> int | None:
@@ -117,12 +135,12 @@ def _status_of(error: Exception) -> int | None:
     from instruments.errors import InstrumentError, OutOfRange
 
     if isinstance(error, InstrumentError):
-        click.echo(f"labctl: {error}", err=True)
+        _say(f"labctl: {error}")
         return EXIT_USAGE if isinstance(error, OutOfRange) else EXIT_DEVICE
     if isinstance(error, OSError):
         # Whoever read our output has left, or its disk is full; nothing more can be said there, at exit neither.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not isinstance(error, BrokenPipeError):
-            click.echo(f"labctl: {error}", err=True)
+            _say(f"labctl: {error}")
         return EXIT_ENVIRONMENT
     return None

@@ -61,6 +61,8 @@ def command(
 
     file = find_bench_file(bench_path)
     if zero is not None:
+        if not zero.is_file():
+            raise ConfigError(f"--zero {zero} is no file: name a capture")
         with open_capture(zero):  # a file that cannot be read is said before anything is switched on
             pass
     if n_bytes is not None and not any(name in DEFAULT_BYTES for name in operations or DEFAULT_OPERATIONS):
@@ -80,6 +82,7 @@ def command(
         zero=zero,
     )
     report = Report(power=power, figures=True)
+    n_complete = 0
     try:
         with (
             Output(quiet=as_json) as output,
@@ -92,10 +95,11 @@ def command(
             ) as bench,
         ):
             for path in measure(bench, plan, output.progress):
+                n_complete += 1
                 report.add(path)
     except BaseException:
-        if report.paths:
-            click.echo(f"{len(report.paths)} capture(s) are complete in {folder}: labctl analyze {folder}", err=True)
+        if n_complete:
+            click.echo(f"{n_complete} capture(s) are complete in {folder}: labctl analyze {folder}", err=True)
         raise
     report.print(as_json=as_json)
     return 0

@@ -53,7 +53,8 @@ def unit_symbol(text: str) -> str:
 def are_plausible(values: np.ndarray) -> bool:
     """Tell whether all values are numbers that an instrument could give; works along the last axis, part by part."""
     rows = values.reshape(-1, values.shape[-1])
-    return all(bool((np.abs(rows[part]) <= _LARGEST).all()) for part in _parts(rows.shape))  # False for nan as well
+    # In double precision, where the limit itself is a number; False for nan as well.
+    return all(bool((np.abs(rows[part].astype(np.float64)) <= _LARGEST).all()) for part in _parts(rows.shape))
 
 
 def float_channel(name: str, values: np.ndarray, unit: str, label: str) -> Channel:

@@ -96,6 +96,9 @@ def _as_lines(data: bytes, head: bytes) -> bytes:
     return data if b"\n" in head else data.replace(b"\r", b"\n")
 
 
+_NO_NUMBERS = ("nan", "inf", "infinity")
+
+
 def _header(head: bytes) -> tuple[str, tuple[tuple[str, ...], ...], int] | None:
     """Return (separator, rows above the first row of numbers, where that one begins)."""
     if b"\0" in head:
@@ -110,7 +113,8 @@ def _header(head: bytes) -> tuple[str, tuple[tuple[str, ...], ...], int] | None:
         if any(len(field) > _N_FIELD_CHARACTERS for field in fields):
             return None
         numeric = [is_number(field) for field in fields if field]
-        if numeric and all(numeric):
+        # A row that begins like numbers is one, if a faulty one: whoever reads the numbers says what is wrong with it.
+        if numeric and (all(numeric) or is_number(fields[0]) or fields[0].strip("+-").lower() in _NO_NUMBERS):
             return separator, tuple(header), offset
         header.append(fields)
         offset += len(raw) + 1

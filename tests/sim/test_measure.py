@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from labctl.bench import open_bench
+from labctl.errors import ConfigError, FileFault
 from labctl.frontend import range_on_ladder_v
-from labctl.store import open_capture, read_truth, write_capture
+from labctl.measure import Plan, measure
+from labctl.model import Operation
+from labctl.store import open_capture, read_truth, verify_capture, write_capture
 
 CONTRACT = """
 board operation bytes implementation n_runs n_iterations n_refused n_clipped duration_mean_s duration_std_s
@@ -160,6 +164,39 @@ def test_a_zero_of_another_scope_or_range_is_refused(elf, measured, labctl, tmp_
     assert "MY00000001" in labctl(*command, "other.h5", cwd=tmp_path, status=2).stderr
     assert "another range or offset" in labctl(*command, "moved.h5", cwd=tmp_path, status=2).stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_zero_of_another_probe_is_refused(elf, measured, tmp_path):
+    folder, document = measured
+    earlier = folder / document["results"][0]["captures"][0]
+
+    def with_probe(file):
+        scope = file.scope.model_copy(update={"shunt_probe_ratio": 10.0})
+        return file.model_copy(update={"scope": scope})
+
+    with open_bench(None, board_name=None, overrides=with_probe, ask=print) as bench:
+        plan = Plan((Operation("sha256", bytes=64, n_runs=2),), tmp_path / "out", zero=earlier)
+        with pytest.raises(ConfigError, match="probe of 1:1"):
+            next(measure(bench, plan))
+
+
+def test_two_measurements_into_one_folder_lose_nothing(elf, tmp_path, monkeypatch):
+    """The second finds the first one's name taken at the last moment, and takes another."""
+    taken = []
+
+    def taken_once(path, capture):
+        if not taken:
+            taken.append(path)
+            path.write_bytes(b"the other measurement's")
+            raise FileFault(f"{path} exists already")
+        return write_capture(path, capture)
+
+    monkeypatch.setattr("labctl.measure.write_capture", taken_once)
+    with open_bench(None, board_name=None, overrides=lambda f: f, ask=print) as bench:
+        (path,) = measure(bench, Plan((Operation("sha256", bytes=64, n_runs=2),), tmp_path))
+    assert path != taken[0]
+    assert taken[0].read_bytes() == b"the other measurement's"
+    assert verify_capture(path) == []
 
 
 def test_every_operation_of_the_readme(elf, labctl, tmp_path):

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from labctl import cli
@@ -104,6 +105,9 @@ def test_without_a_trigger_the_record_is_one_window(capsys, capture):
         (["--supply", "five", "--shunt", "1.3", "--shunt-channel", "1"], 2, "name a channel"),
         (["--trigger", "CH3"], 1, "no trigger edge"),
         (["--board", "arduino"], 2, "stm32vldiscovery"),
+        (["--shunt", "1.3", "--shunt-channel", "1", "--supply", "CH1"], 2, "already"),
+        (["--shunt", "1.3", "--shunt-high", "3", "--shunt-low", "3", "--supply", "3.3"], 2, "two channels"),
+        (["--threshold", "nan", "--trigger", "2"], 2, "3.3 V"),
     ],
 )
 def test_what_cannot_be_is_said(capsys, capture, arguments, status, words):
@@ -117,6 +121,20 @@ def test_a_shunt_a_thousand_times_too_large(capsys, capture):
     assert "implied current" in err
     out, _ = run(capsys, capture, *arguments, "--json")
     assert "implied current of 10.0 µA lies outside" in " ".join(json.loads(out)["warnings"])
+
+
+def test_a_first_row_that_is_no_number_is_named_not_dropped(capsys, tmp_path):
+    (tmp_path / "n.csv").write_text("x-axis,1\nsecond,Volt\n0,nan\n1e-6,1\n2e-6,2\n3e-6,3\n")
+    _, err = run(capsys, tmp_path / "n.csv", status=1)
+    assert "line 3" in err
+
+
+def test_half_precision_with_infinity_is_refused(capsys, tmp_path):
+    traces = np.ones((2, 100), np.float16)
+    traces[1, 50] = np.inf
+    np.save(tmp_path / "t.npy", traces)
+    _, err = run(capsys, tmp_path / "t.npy", "--json", status=1)
+    assert len(err.strip().splitlines()) == 1
 
 
 def test_several_files_are_a_list(capsys, capture):

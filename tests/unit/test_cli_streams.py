@@ -45,7 +45,7 @@ def test_any_locale_and_terminal(environment):
 
 @pytest.mark.parametrize(
     ("redirection", "statuses"),
-    [("| head -1", {0}), (">&-", {0, 3}), (">/dev/full", {3}), ("2>&-", {0})],
+    [("| head -1", {0}), (">&-", {0, 3}), (">/dev/full", {3}), ("2>&-", {0}), ("--shunt x 2>/dev/full", {2})],
 )
 def test_output_that_breaks(redirection, statuses):
     done = shell(f"{LABCTL} analyze {GOLDEN} {redirection}")
