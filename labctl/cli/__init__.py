@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 
 import click
 
@@ -98,7 +99,7 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        with contextlib.suppress(OSError):
+        with _stderr_that_may_break():
             error.show()
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
@@ -125,9 +126,18 @@ def _interrupted() -> int:
 
 
 def _say(text: str) -> None:
-    """Write a line to stderr; where that is full or closed, the exit status must do."""
-    with contextlib.suppress(OSError):
+    with _stderr_that_may_break():
         click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def _stderr_that_may_break() -> Iterator[None]:
+    """Give stderr up where it is full or closed: the exit status must do, and stay what it is to the very end."""
+    try:
+        yield
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _status_of(error: Exception) -> int | None:
