@@ -80,36 +80,6 @@ def parse_ratio(text: str | float, *, what: str = "ratio", positive: bool = Fals
     return _checked(Decimal(match[1]).scaleb(exponent), text, what, expected, positive=positive, unit="")
 
 
-def parse_ohm(text: str | float, **options) -> float:
-    """Read a resistance; options as for `parse`."""
-    return parse(text, "ohm", **options)
-
-
-def parse_volt(text: str | float, **options) -> float:
-    """Read a voltage; options as for `parse`."""
-    return parse(text, "V", **options)
-
-
-def parse_ampere(text: str | float, **options) -> float:
-    """Read a current; options as for `parse`."""
-    return parse(text, "A", **options)
-
-
-def parse_seconds(text: str | float, **options) -> float:
-    """Read a time; options as for `parse`."""
-    return parse(text, "s", **options)
-
-
-def parse_hertz(text: str | float, **options) -> float:
-    """Read a frequency or a sample rate; options as for `parse`."""
-    return parse(text, "Hz", **options)
-
-
-def parse_farad(text: str | float, **options) -> float:
-    """Read a capacitance; options as for `parse`."""
-    return parse(text, "F", **options)
-
-
 def quantity(value: float | None, unit: str, digits: int = 3, *, ascii_only: bool = False) -> str:
     """Print a value with `digits` significant digits and the prefix that suits it: 5.93e-5, "J" -> "59.3 µJ"."""
     if value is None or not math.isfinite(value):
