@@ -1,6 +1,7 @@
 """``labctl analyze`` on files: closed forms on written ones, the manifest's truth on real ones."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,20 @@ def test_thirteen_millivolts_across_the_shunt(capsys, capture):
     assert window["power_mean_w"] == pytest.approx(32.870e-3, rel=1e-6)
     assert window["energy_j"] == pytest.approx(32.870e-3 * 400e-6, rel=1e-6)
     assert 0 < window["energy_expanded_j"] < window["energy_j"]
+
+
+@pytest.mark.parametrize(
+    ("option", "other", "sensitivity"),
+    # p = (V - v) v / R: in R to the power of -1, in V by V / (V - v).
+    [("--shunt-tolerance", "--supply-tolerance", 1.0), ("--supply-tolerance", "--shunt-tolerance", 3.3 / 3.287)],
+)
+def test_a_tolerance_that_dominates_gives_its_rectangle(capsys, tmp_path, option, other, sensitivity):
+    uneven = [v * (1 + 1e-3 * math.sin(1.7 * i)) for i, v in enumerate(pulse(1e-6, SHUNT_V))]  # on no grid of codes
+    path = write_keysight(tmp_path / "t.csv", {"1": uneven, "2": pulse(0.0, 3.3)})
+    arguments = ["--shunt", OHM, "--supply", 3.3, "--shunt-channel", 1, "--trigger", 2, option, "5 %", other, "0"]
+    window = one_window(capsys, path, *arguments)
+    # 95 % of a rectangle of half-width 5 %; the edges of a window of 400 samples add little.
+    assert window["energy_expanded_j"] / window["energy_j"] == pytest.approx(0.95 * 0.05 * sensitivity, rel=0.01)
 
 
 def test_sensed_at_the_dut(capsys, capture):
