@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from instruments.record import Record
+from instruments.record import Identity, Record
 
 SCHEMA_RESULTS = "labctl.results/1"
 SCHEMA_CAPTURE = "labctl.capture/1"
@@ -86,6 +86,54 @@ class DutReport:
 
 
 @dataclass(frozen=True)
+class Contribution:
+    """One line of an uncertainty budget.
+
+    `evaluation` is "A" or "B" (JCGM 100), `distribution` "normal" or "rectangular"; `standard` is the standard
+    uncertainty of the input in `unit`, `effect` that of the output in the output's unit, with the sensitivity's sign.
+    `key` names the error itself: contributions of equal keys, in whatever result, are one and the same error. Without
+    a key the error is this result's own.
+    """
+
+    name: str
+    evaluation: str
+    distribution: str
+    standard: float
+    unit: str
+    effect: float
+    degrees_of_freedom: float = float("inf")
+    source: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a comparison with a reference found out about a bench, to be applied to later captures.
+
+    `kind` and `value`: "gain" is the current that flows over the current that is read (unit "1"), for one shunt;
+    "deskew" is how much later the shunt's channel shows an event than the trigger's (unit "s"); "timebase" is true
+    time over the instrument's time, less one (unit "1"); "zero" is the reading of no current (unit "V"), told for
+    people: the zero record beside it holds. `contributions` are the budget of `value`, with effects in `unit`.
+    `channels` maps the name of a channel to the settings that the value holds for (keys of `analysis.keys.settings`);
+    empty where it holds for any. `bench` is the key of the bench (`analysis.keys.bench`). Times are UTC,
+    "2026-11-30T12:00:00Z".
+    """
+
+    kind: str
+    value: float
+    unit: str
+    contributions: tuple[Contribution, ...]
+    instrument: Identity
+    bench: str
+    method: str
+    utc: str
+    valid_until_utc: str
+    channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shunt_ohm: float | None = None
+    temperature_degc: float | None = None
+
+
+@dataclass(frozen=True)
 class Capture:
     """Everything needed to recompute every number of one series later.
 
@@ -93,7 +141,8 @@ class Capture:
     "null" (the empty operation, at least 100 windows). `board` is the board's data, `manifest` the firmware's build
     manifest, `provenance` the bench, software version, UTC time and notes. `truth` is the emulated world's own
     account of each window (keys `duration_s`, `power_w`, `energy_j`, per iteration, null removed): only the output
-    may read it. `null_report` is the DUT's report of the null series.
+    may read it. `null_report` is the DUT's report of the null series. `calibrations` are those in force. The file of a
+    calibration is a capture too, whose records are the readings that it came from.
     """
 
     records: Mapping[str, Record]
@@ -106,6 +155,7 @@ class Capture:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     truth: Mapping[str, float] | None = None
     path: str = ""
+    calibrations: tuple[Calibration, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,24 +199,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Contribution:
-    """One line of an uncertainty budget.
-
-    `evaluation` is "A" or "B" (JCGM 100), `distribution` "normal" or "rectangular"; `standard` is the standard
-    uncertainty of the input in `unit`, `effect` that of the output in the output's unit (sensitivity applied).
-    """
-
-    name: str
-    evaluation: str
-    distribution: str
-    standard: float
-    unit: str
-    effect: float
-    degrees_of_freedom: float = float("inf")
-    source: str = ""
-
-
-@dataclass(frozen=True)
 class Result:
     """Statistics over the runs of one operation on one board, per iteration, null removed, with uncertainty.
 
@@ -174,7 +206,8 @@ class Result:
     and "energy" to their contributions. `power_ripple_w` is without the instrument's noise `power_noise_w` where a
     zero reading tells it (else that is None, and the noise in the ripple); the least and greatest current and power
     are those of single samples, noise included. `energy_lag1_ratio` is the autocorrelation of neighbouring runs,
-    `energy_drift_j` the change of a line through them from the first run to the last.
+    `energy_drift_j` the change of a line through them from the first run to the last, `energy_outliers` the runs
+    (counted from 0) that lie apart from the others; they are in every number.
     """
 
     board: str
@@ -216,3 +249,4 @@ class Result:
     energy_quartile_high_j: float | None = None
     energy_lag1_ratio: float | None = None
     energy_drift_j: float | None = None
+    energy_outliers: tuple[int, ...] = ()

@@ -11,6 +11,9 @@ and C the capacitance behind the shunt, over one window:
 The last line is exact for a first-order R C: integrating p_dut i_core with i_core = i + tau di/dt gives
 C [V_s x - x^2/2] between the edges (sensed at the source).
 
+A gain calibration tells the current that flows over the current that is read, k: i = k x/R with the nominal R, and the
+true drop is R i. Skew is how much later the shunt's channel shows what the trigger's shows.
+
 A gain limit is a slope about mid-screen. A zero reading at the same settings takes the part at zero off, so that the
 error is g (v - zero); without one, and in a measured supply, which is never zeroed, it is g (v - mid-screen).
 """
@@ -18,7 +21,7 @@ error is g (v - zero); without one, and in a measured supply, which is never zer
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,14 +29,12 @@ import numpy as np
 
 from instruments.record import Channel, Record
 from labctl.analysis import kernels
+from labctl.analysis.calibration import in_force, same_settings
 from labctl.analysis.grid import code_step
+from labctl.analysis.keys import settings
 from labctl.analysis.trigger import channel_of, check_complete
 from labctl.errors import CaptureError, ConfigError
-from labctl.model import Shunt, Wiring
-
-# Settings read back twice may differ in the last digit of a text; errors of the instrument are then the same.
-_SCALE_RATIO = 1e-6
-_OFFSET_CODES = 0.01
+from labctl.model import Calibration, Shunt, Wiring
 
 
 class Flow(NamedTuple):
@@ -47,7 +48,10 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far the inputs lie from what was taken for them: ratios, and offsets in volts (or amperes), by channel."""
+    """How far the inputs lie from what was taken for them: ratios, and offsets in volts (or amperes), by channel.
+
+    `current` is that of a gain calibration's factor.
+    """
 
     gain: Mapping[str, float] = field(default_factory=dict)
     offset: Mapping[str, float] = field(default_factory=dict)
@@ -56,6 +60,8 @@ class Deviation:
     supply: float = 0.0
     decoupling: float = 0.0
     timebase: float = 0.0
+    current: float = 0.0
+    skew_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,8 @@ class Chain:
     for; `zero` is its mean (0 elsewhere), `zero_n` the number of its samples, `zero_covariance`, (channels, channels),
     that of its samples in codes: the instrument's noise. `middle` is the value at mid-screen, 0 where not known, and
     `code_step` the converter's step in codes, NaN where not known. `voltage_v` holds where no channel measures the
-    supply. `resistance_ohm` is None where the channel is in ampere.
+    supply. `resistance_ohm` is None where the channel is in ampere. `calibrations` are those in force, by
+    kind; that of the time base is already in `dt_s`.
     """
 
     channels: tuple[Channel, ...]
@@ -104,6 +111,13 @@ class Chain:
     sensed: str
     resistance_ohm: float | None
     decoupling_f: float | None
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+
+    @property
+    def skew_s(self) -> float:
+        """Give how much later the shunt's channel shows an event than the trigger's, as far as a calibration tells."""
+        deskew = self.calibrations.get("deskew")
+        return deskew.value if deskew else 0.0
 
     @property
     def zeroed(self) -> bool:
@@ -144,22 +158,39 @@ class Chain:
         x = m.first @ a + a0 * m.weight
         xx = np.einsum("i,nij,j->n", a, m.second, a) + 2 * a0 * (m.first @ a) + a0 * a0 * m.weight
         ux = np.einsum("i,nij,j->n", b, m.second, a) + b0 * (m.first @ a) + a0 * (m.first @ b) + a0 * b0 * m.weight
-        scale = dt_s * self.current_per_unit / (1 + d.resistance)
-        charge, sensed, drop = x * scale, ux * scale, xx * scale
+        per_unit, true_drop = self.current_per_unit, self.true_drop_ratio
+        if "gain" not in self.calibrations:
+            per_unit /= 1 + d.resistance
+        else:
+            per_unit *= 1 + d.current
+            true_drop *= (1 + d.current) * (1 + d.resistance)
+        scale = dt_s * per_unit
+        charge, sensed, drop = x * scale, ux * scale, xx * scale * true_drop
+        voltage_v = m.first @ b / m.weight + b0
+        start, stop = m.start @ a + a0, m.stop @ a + a0
+        if d.skew_s:
+            charge = charge + d.skew_s * (stop - start) * per_unit
+            sensed = sensed + d.skew_s * (stop - start) * per_unit * voltage_v
+            drop = drop + d.skew_s * (stop**2 - start**2) * per_unit * true_drop
         if self.tau_s is not None:
             assert self.decoupling_f is not None
             capacitance_f = self.decoupling_f * (1 + d.decoupling)
-            start, stop = m.start @ a + a0, m.stop @ a + a0
-            charge = charge + capacitance_f * (stop - start)
-            sensed = sensed + capacitance_f * (stop - start) * (m.first @ b / m.weight + b0)
-            drop = drop + capacitance_f * (stop**2 - start**2) / 2
+            charge = charge + capacitance_f * (stop - start) * true_drop
+            sensed = sensed + capacitance_f * (stop - start) * true_drop * voltage_v
+            drop = drop + capacitance_f * (stop**2 - start**2) * true_drop**2 / 2
         dut, supply = (sensed + self.drop_sign(power) * drop for power in ("dut", "supply"))
         return Flow(m.weight * dt_s, charge, dut, supply)
 
     @property
     def current_per_unit(self) -> float:
         """Give the amperes for one unit of x."""
-        return 1.0 if self.resistance_ohm is None else 1 / self.resistance_ohm
+        return self.true_drop_ratio * (1.0 if self.resistance_ohm is None else 1 / self.resistance_ohm)
+
+    @property
+    def true_drop_ratio(self) -> float:
+        """Give the true drop over x: other than one where a gain calibration holds."""
+        gain = self.calibrations.get("gain")
+        return gain.value if gain else 1.0
 
     def drop_sign(self, power: str) -> int:
         """Tell how the shunt's drop enters a power, "dut" or "supply": power = (V_s + sign x) i."""
@@ -171,7 +202,7 @@ class Chain:
 
     def power_w(self, x: np.ndarray, voltage_v: np.ndarray | float, power: str) -> np.ndarray:
         """Give the power, "dut" or "supply", at drops x (or currents) and node voltages."""
-        return (voltage_v + self.drop_sign(power) * x) * x * self.current_per_unit
+        return (voltage_v + self.drop_sign(power) * self.true_drop_ratio * x) * x * self.current_per_unit
 
 
 def check_shunt(shunt: Shunt) -> Shunt:
@@ -191,7 +222,9 @@ def check_shunt(shunt: Shunt) -> Shunt:
     return shunt
 
 
-def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain:
+def resolve(
+    record: Record, wiring: Wiring, zero: Record | None = None, calibrations: Sequence[Calibration] = ()
+) -> Chain:
     """Work out how a record's codes become watts.
 
     Raises CaptureError where shunt, supply or sample rate are missing, ConfigError for values that cannot be.
@@ -226,6 +259,8 @@ def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain
         sensed = "dut"
     if voltage_v is not None and not 0 < voltage_v < math.inf:
         raise ConfigError(f"the supply is {voltage_v} V; it must be a voltage above zero, as 3.3")
+    by_kind = in_force(calibrations, record.instrument, wiring, [c for c in channels if c.name in signs])
+    timebase = by_kind.get("timebase")
     found = [zero_channel(c, zero) if name in signs else None for name, c in zip(names, channels, strict=True)]
     means, covariance, n = _read_zero(zero, found)
     return Chain(
@@ -238,11 +273,12 @@ def resolve(record: Record, wiring: Wiring, zero: Record | None = None) -> Chain
         zero_covariance=covariance,
         middle=np.array([float(c.settings.get("offset_v") or 0.0) for c in channels]),
         code_step=np.array([code_step(c) for c in channels]),
-        dt_s=record.dt_s,
+        dt_s=record.dt_s * (1 + timebase.value if timebase else 1),
         voltage_v=voltage_v,
         sensed=sensed,
         resistance_ohm=resistance_ohm,
         decoupling_f=decoupling_f,
+        calibrations=by_kind,
     )
 
 
@@ -256,17 +292,7 @@ def _shunt_signs(wiring: Wiring) -> dict[str, float]:
 
 def same_errors(one: Channel, other: Channel) -> bool:
     """Tell whether gain and offset errors of two channels are the same: one range, offset, probe and bandwidth."""
-    # Codes that are floats have no size: their offset is part of the number, and exact.
-    room = _OFFSET_CODES * abs(one.scale) if np.dtype(one.codes.dtype).kind in "iu" else 0.0
-    return (
-        one.unit == other.unit
-        and abs(one.scale - other.scale) <= _SCALE_RATIO * abs(one.scale)
-        and abs(one.offset - other.offset) <= room
-        and all(
-            one.settings[key] == other.settings[key]
-            for key in ("probe_ratio", "bandwidth_limit") if key in one.settings and key in other.settings
-        )
-    )
+    return same_settings(one, settings(other))
 
 
 def zero_channel(channel: Channel, zero: Record | None) -> Channel | None:

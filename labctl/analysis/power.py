@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from labctl.analysis.chain import Chain, Deviation, Moments, resolve
 from labctl.analysis.spans import EdgeFits, quiet_spans
 from labctl.analysis.trigger import MIN_SAMPLES, Refusal, check_complete, in_gap, nothing_left
 from labctl.errors import CaptureError, ConfigError
-from labctl.model import Run, Window, Wiring
+from labctl.model import Calibration, Run, Window, Wiring
 
 _VISIT_SAMPLES = 1 << 16
 
@@ -46,20 +46,21 @@ def measure_windows(
     zero: Record | None = None,
     power: str = "dut",
     busy: Sequence[Window] = (),
+    calibrations: Sequence[Calibration] = (),
     block_samples: int = kernels.BLOCK_SAMPLES,
 ) -> Measurement:
     """Measure each window in one pass over the codes.
 
     `zero` is a reading with no current at the same range and offset; its mean is taken off the shunt's channels.
     `power`, "dut" or "supply", chooses whose extremes and ripple the runs carry. `busy` are further stretches, cut
-    windows for instance, that quiet spans must not touch. A window with clipped codes, lost samples or too few of
-    them is refused. Raises CaptureError where none is left.
+    windows for instance, that quiet spans must not touch. `calibrations` are those in force. A
+    window with clipped codes, lost samples or too few of them is refused. Raises CaptureError where none is left.
     """
     if power not in ("dut", "supply"):
         raise ConfigError(f'power is {power!r}; it is "dut" or "supply"')
     check_complete(record, "window")
-    chain = resolve(record, wiring, zero)
-    windows = list(windows)
+    chain = resolve(record, wiring, zero, calibrations)
+    windows, busy = _deskewed(windows, chain), _deskewed(busy, chain)
     n = len(windows)
     n_samples = record.n_samples
     segment = np.array([w.segment for w in windows], np.int64)
@@ -123,6 +124,12 @@ def measure_windows(
         math.sqrt(max(float(np.mean((ripple - noise)[keep])), 0.0)),
         math.sqrt(float(np.mean(noise[keep]))) if chain.zeroed else None,
     )
+
+
+def _deskewed(windows: Sequence[Window], chain: Chain) -> list[Window]:
+    """Move windows of the trigger's channel to where the shunt's channel shows the same instants."""
+    shift = chain.skew_s / chain.dt_s
+    return [replace(w, start=w.start + shift, stop=w.stop + shift) for w in windows] if shift else list(windows)
 
 
 def _weigh(
@@ -257,7 +264,7 @@ def _runs(
     power_dut = flow.energy_j / flow.duration_s
     power_supply = flow.energy_supply_j / flow.duration_s
     headline = power_dut if power == "dut" else power_supply
-    start_s = [float(record.segment_start_s[w.segment]) + w.start * chain.dt_s for w in windows]
+    start_s = [float(record.segment_start_s[w.segment]) + w.start * chain.dt_s - chain.skew_s for w in windows]
 
     def known(values: np.ndarray, k: int) -> float | None:
         return None if np.isnan(values[k]) else float(values[k])

@@ -9,6 +9,7 @@ import numpy as np
 
 from instruments.record import Record
 from labctl.analysis import uncertainty
+from labctl.analysis.calibration import check_calibration
 from labctl.analysis.chain import Chain, Deviation, Moments
 from labctl.analysis.checks import (
     Series,
@@ -20,6 +21,7 @@ from labctl.analysis.checks import (
     warn_of_peaks,
     warn_of_refusals,
 )
+from labctl.analysis.keys import Keys
 from labctl.analysis.power import measure_windows
 from labctl.analysis.statistics import Summary, summarize
 from labctl.analysis.trigger import check_complete, find_windows
@@ -43,6 +45,8 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
     operation = capture.operation or Operation("unknown", n_runs=capture.records["series"].n_segments)
     if capture.dut_report is not None and not capture.dut_report.output_ok:
         raise CaptureError(f"the DUT found the output of {operation.name} wrong; a wrong result is not measured")
+    for calibration in capture.calibrations:
+        check_calibration(calibration, capture.records["series"].instrument, capture.provenance.get("utc"))
     warnings: list[str] = []
     zero = capture.records.get("zero")
     series = _measure(capture, "series", operation.n_runs, capture.dut_report, zero, power)
@@ -59,7 +63,7 @@ def analyze(capture: Capture, power: str = "dut") -> Result:
         warnings.append("one run only: how much runs scatter is not known, and not in the uncertainty")
     compare_with_dut(warnings, capture, series, null)
     numbers = _PerOperation(series, null, operation.n_iterations, power)
-    budget = numbers.budget(capture.wiring)
+    budget = numbers.budget(capture.wiring, _keys(capture))
     expanded = {quantity: uncertainty.expanded(parts) for quantity, parts in budget.items()}
     duration, energy, power_runs = numbers.duration, numbers.energy, numbers.power
     idle_w = _idle_power(warnings, series.runs)
@@ -131,8 +135,14 @@ def _measure(
         swing=capture.board.get("pins", {}).get("level_v"),
     )
     busy = [r.window for r in refusals if r.window is not None]
-    measured = measure_windows(record, capture.wiring, windows, zero=zero, power=power, busy=busy)
+    measured = measure_windows(
+        record, capture.wiring, windows, zero=zero, power=power, busy=busy, calibrations=capture.calibrations
+    )
     return Series(measured, (*refusals, *measured.refusals), record)
+
+
+def _keys(capture: Capture) -> Keys:
+    return Keys.of(capture.provenance.get("bench"), capture.records["series"].instrument)
 
 
 class _PerOperation:
@@ -152,7 +162,7 @@ class _PerOperation:
             )
         self.power = summarize(columns[2] / columns[0])
 
-    def budget(self, wiring: Wiring) -> dict[str, list[Contribution]]:
+    def budget(self, wiring: Wiring, keys: Keys) -> dict[str, list[Contribution]]:
         series, null = self.series.measurement, None if self.null is None else self.null.measurement
         mean = series.moments.mean()
         null_mean = None if null is None else null.moments.mean()
@@ -164,7 +174,7 @@ class _PerOperation:
                 time, energy = time - null_time, energy - null_energy
             return np.array([[time / self.n], [energy / time], [energy / self.n]])
 
-        inputs = uncertainty.shared_inputs(series, null, wiring, self.series.record.timebase_ratio)
+        inputs = uncertainty.shared_inputs(series, null, wiring, self.series.record.timebase_ratio, keys)
         (budget,) = uncertainty.propagate(inputs, model)
         for quantity, values in zip(uncertainty.QUANTITIES, (self.duration, self.power, self.energy), strict=True):
             _add_scatter(budget[quantity], "repeatability", quantity, values, 1.0)
@@ -172,11 +182,14 @@ class _PerOperation:
         _add_edges(budget, "edge resolution", self.duration.std * self.n, series.chain.dt_s, self.n, power_w)
         if self.null is not None and null is not None:
             times, _, energies, _ = (np.array(c) for c in _columns(self.null.runs, self.kind))
-            _add_scatter(budget["duration"], "null", "duration", summarize(times), 1 / self.n)
-            _add_scatter(budget["energy"], "null", "energy", summarize(energies), 1 / self.n)
+            key = keys.reading("null", null.moments.weight, null.moments.first)
+            _add_scatter(budget["duration"], "null", "duration", summarize(times), -1 / self.n, key and f"{key}, time")
+            _add_scatter(budget["energy"], "null", "energy", summarize(energies), -1 / self.n, key and f"{key}, energy")
+            # Its share of time and energy depends on the operation's power: no other result has the same.
             _add_scatter(budget["power"], "null", "power", summarize(energies - power_w * times),
-                         1 / (self.n * self.duration.mean))
-            _add_edges(budget, "edge resolution of null", summarize(times).std, null.chain.dt_s, self.n, power_w)
+                         -1 / (self.n * self.duration.mean))
+            _add_edges(budget, "edge resolution of null", summarize(times).std, null.chain.dt_s, self.n, power_w,
+                       key and f"{key}, edges")
         return budget
 
 
@@ -195,19 +208,21 @@ def _time_and_energy(chain: Chain, mean: Moments, deviation: Deviation, power: s
     return float(flow.duration_s[0]), float((flow.energy_j if power == "dut" else flow.energy_supply_j)[0])
 
 
-def _add_scatter(parts: list[Contribution], name: str, quantity: str, values: Summary, factor: float) -> None:
-    """Add the standard error of a mean, with as many independent values as the autocorrelation leaves."""
+def _add_scatter(
+    parts: list[Contribution], name: str, quantity: str, values: Summary, factor: float, key: str = ""
+) -> None:
+    """Add the standard error of a mean, which knows the autocorrelation."""
     if values.std == 0:
         return
     unit = uncertainty.UNITS[uncertainty.QUANTITIES.index(quantity)]
-    standard = values.std / math.sqrt(values.n_effective)
     parts.append(Contribution(
-        name, "A", "normal", standard, unit, standard * factor, max(values.n_effective - 1, 1), f"{values.n} windows"
+        name, "A", "normal", values.se, unit, values.se * factor, max(values.n_effective - 1, 1),
+        f"{values.n} windows", key,
     ))
 
 
 def _add_edges(
-    budget: dict[str, list[Contribution]], name: str, std_s: float, dt_s: float, n: int, power_w: float
+    budget: dict[str, list[Contribution]], name: str, std_s: float, dt_s: float, n: int, power_w: float, key: str = ""
 ) -> None:
     """Add the resolution of the edges: whole where windows agree so well that their phase does not dither it.
 
@@ -218,7 +233,9 @@ def _add_edges(
     if std_s >= resolution_s / 2:
         resolution_s = uncertainty.edge_phase(dt_s)
     for quantity, effect in (("duration", resolution_s / n), ("energy", power_w * resolution_s / n)):
-        budget[quantity].append(Contribution(name, "B", "normal", resolution_s, "s", effect, source="sample clock"))
+        budget[quantity].append(
+            Contribution(name, "B", "normal", resolution_s, "s", effect, source="sample clock", key=key)
+        )
 
 
 def _idle_power(warnings: list[str], runs: Sequence[Run]) -> float | None:

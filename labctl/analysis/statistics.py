@@ -14,7 +14,7 @@ _LAG_VALUES_MIN = 10
 
 @dataclass(frozen=True)
 class Summary:
-    """What n values say. `std` has n - 1 in its denominator; `se` is std / sqrt(n), as if runs were independent.
+    """What n values say. `std` has n - 1 in its denominator; `se` is std / sqrt(n_effective).
 
     `lag1` is the autocorrelation of neighbours and `n_effective` the number of independent values that know as much.
     `drift` is the least-squares slope per run; `drift_p` and `lag1_p` are the probabilities of a drift so steep and of
@@ -53,7 +53,7 @@ def summarize(values: Sequence[float] | np.ndarray) -> Summary:
     quartile_low, median, quartile_high = (float(q) for q in np.quantile(v, [0.25, 0.5, 0.75]))
     drift, drift_p = _drift(residual, squares)
     return Summary(
-        n, mean, std, std / math.sqrt(n), median, quartile_low, quartile_high, float(v.max()),
+        n, mean, std, std / math.sqrt(effective_number(n, lag1)), median, quartile_low, quartile_high, float(v.max()),
         lag1, _lag1_p(n, lag1) if squares > 0 else 1.0, effective_number(n, lag1), drift, drift_p,
     )
 

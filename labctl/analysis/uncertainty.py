@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from labctl.analysis.chain import Deviation, same_errors
+from labctl.analysis.keys import Keys
 from labctl.analysis.power import Measurement
 from labctl.analysis.statistics import student_factor
 from labctl.model import Contribution, Wiring
@@ -25,6 +26,9 @@ UNITS = ("s", "W", "J")
 # (EA-4/02, Evaluation of the Uncertainty of Measurement in Calibration, S9.14 and S10.13).
 _REST_RATIO_MAX = 0.3
 _STEP = 1e-4
+# How far the shunt's channel may lag or lead the trigger's: a 20 MHz limit delays by 8 ns (one pole), a metre of cable
+# by 5 ns; twice that is assumed.
+SKEW_LIMIT_S = 20e-9
 _PHASE_MODULATION = 0.3
 _LN2 = math.log(2)
 _TERMS = 1024
@@ -51,6 +55,7 @@ class Input:
     unit: str = "1"
     degrees_of_freedom: float = math.inf
     source: str = ""
+    key: str = ""
 
 
 def rectangular(half_width: float) -> float:
@@ -94,7 +99,7 @@ def propagate(
             for k in np.flatnonzero(used):
                 budgets[k][quantity].append(Contribution(
                     item.name, item.evaluation, item.distribution, item.standard, item.unit, float(row[k]),
-                    item.degrees_of_freedom, item.source,
+                    item.degrees_of_freedom, item.source, item.key,
                 ))
     return budgets
 
@@ -170,39 +175,76 @@ Spread = Callable[[Deviation], tuple[Deviation, Deviation]]
 
 
 def shared_inputs(
-    series: Measurement, null: Measurement | None, wiring: Wiring, timebase_ratio: float | None
+    series: Measurement,
+    null: Measurement | None,
+    wiring: Wiring,
+    timebase_ratio: float | None,
+    keys: Keys | None = None,
 ) -> list[Input]:
-    """List what all runs share: shunt, gain, zero or offset, quantisation, supply, time base, decoupling.
+    """List what all runs share: shunt, gain, zero or offset, quantisation, supply, time base, skew, decoupling.
 
-    A channel that null windows saw at other settings has errors of its own there.
+    A channel that null windows saw at other settings has errors of its own there. A gain calibration takes the place
+    of shunt and gain; what it shares with the measurement, the supply that fed its load for instance, stays one error.
+    `keys` name the errors for comparison with other results.
     """
     def both(deviation: Deviation) -> tuple[Deviation, Deviation]:
         return deviation, deviation
 
+    keys = keys or Keys()
     inputs = []
     chain, shunt, supply = series.chain, wiring.shunt, wiring.supply
+    found = {kind: list(c.contributions) for kind, c in chain.calibrations.items()}
+    gain = found.get("gain", [])
     if chain.resistance_ohm is not None and shunt is not None:
-        inputs.append(Input("shunt", lambda h: both(Deviation(resistance=h)), rectangular(shunt.tolerance_ratio),
-                            source="shunt tolerance"))
+        key = keys.shunt(shunt)
+        current = _claim(gain, key)
+        inputs.append(Input("shunt", lambda h: both(Deviation(resistance=h, current=current * h)),
+                            rectangular(shunt.tolerance_ratio), source="shunt tolerance", key=key))
     if chain.voltage_v is not None and supply is not None:
-        inputs.append(Input("supply", lambda h: both(Deviation(supply=h)), rectangular(supply.tolerance_ratio),
-                            source="supply tolerance"))
-    if timebase_ratio is not None:
+        key = keys.supply(supply)
+        current_of_supply = _claim(gain, key)
+        inputs.append(Input("supply", lambda h: both(Deviation(supply=h, current=current_of_supply * h)),
+                            rectangular(supply.tolerance_ratio), source="supply tolerance", key=key))
+    if "timebase" not in found and timebase_ratio is not None:
         inputs.append(Input("time base", lambda h: both(Deviation(timebase=h)), rectangular(timebase_ratio),
-                            source="data sheet"))
+                            source="data sheet", key=keys.timebase()))
     if chain.tau_s and shunt is not None:
         inputs.append(Input("decoupling", lambda h: both(Deviation(decoupling=h)),
-                            rectangular(shunt.decoupling_tolerance_ratio), source="decoupling tolerance"))
+                            rectangular(shunt.decoupling_tolerance_ratio), source="decoupling tolerance",
+                            key=keys.decoupling(shunt)))
+    if "deskew" not in found and wiring.trigger_channel is not None:
+        inputs.append(Input("skew", lambda h: both(Deviation(skew_s=h)), rectangular(SKEW_LIMIT_S), unit="s",
+                            source="limiter and cables, assumed", key=keys.skew(chain.channels[0].name)))
+    inputs += [_of_calibration("gain calibration", c, lambda h: both(Deviation(current=h))) for c in gain]
+    inputs += [_of_calibration("time base calibration", c, lambda h: both(Deviation(timebase=h)))
+               for c in found.get("timebase", [])]
+    inputs += [_of_calibration("deskew calibration", c, lambda h: both(Deviation(skew_s=h)))
+               for c in found.get("deskew", [])]
     for k, channel in enumerate(chain.channels):
         if null is None or same_errors(channel, null.chain.channels[k]):
-            inputs += _channel_inputs(series, k, "", both)
+            inputs += _channel_inputs(series, k, "", both, keys)
         else:
-            inputs += _channel_inputs(series, k, "", lambda d: (d, Deviation()))
-            inputs += _channel_inputs(null, k, " of null", lambda d: (Deviation(), d))
+            inputs += _channel_inputs(series, k, "", lambda d: (d, Deviation()), keys)
+            inputs += _channel_inputs(null, k, " of null", lambda d: (Deviation(), d), keys)
     return inputs
 
 
-def _channel_inputs(measured: Measurement, k: int, suffix: str, spread: Spread) -> list[Input]:
+def _claim(contributions: list[Contribution], key: str) -> float:
+    """Take the contributions with this key out of a calibration's; return its sensitivity to that error."""
+    mine = [c for c in contributions if key and c.key == key]
+    contributions[:] = [c for c in contributions if c not in mine]
+    return math.fsum(c.effect / c.standard for c in mine)
+
+
+def _of_calibration(name: str, c: Contribution, deviate: Callable[[float], tuple[Deviation, Deviation]]) -> Input:
+    """Make an input of what a calibration is uncertain by; its unit is that of the calibration's value."""
+    unit = "s" if name.startswith("deskew") else "1"
+    sign = math.copysign(1.0, c.effect)
+    return Input(f"{name}: {c.name}", lambda h: deviate(sign * h), abs(c.effect), c.distribution, c.evaluation, unit,
+                 c.degrees_of_freedom, c.source, c.key)
+
+
+def _channel_inputs(measured: Measurement, k: int, suffix: str, spread: Spread, keys: Keys) -> list[Input]:
     """List gain, offset or zero, and quantisation of one channel.
 
     One offset moves all that a channel tells, the shunt's drop and the supply; a zero reading takes it off the drop.
@@ -227,19 +269,24 @@ def _channel_inputs(measured: Measurement, k: int, suffix: str, spread: Spread) 
     inputs = []
     if accuracy is not None:
         limit = rectangular(accuracy.offset_limit)
-        inputs.append(Input(f"gain {name}{suffix}", gain, rectangular(accuracy.gain_ratio), source=accuracy.source))
+        if not (drops and "gain" in chain.calibrations):
+            inputs.append(Input(f"gain {name}{suffix}", gain, rectangular(accuracy.gain_ratio), source=accuracy.source,
+                                key=keys.gain(channel)))
         if drops and not has_zero:
-            inputs.append(Input(f"offset {name}{suffix}", reading, limit, unit=unit, source=accuracy.source))
+            inputs.append(Input(f"offset {name}{suffix}", reading, limit, unit=unit, source=accuracy.source,
+                                key=keys.offset(channel)))
         elif supplies:
-            inputs.append(Input(f"supply offset {name}{suffix}", supply, limit, unit=unit, source=accuracy.source))
+            inputs.append(Input(f"supply offset {name}{suffix}", supply, limit, unit=unit, source=accuracy.source,
+                                key=keys.offset(channel)))
     step = float(chain.code_step[k])
     rounding = step * abs(channel.scale) / math.sqrt(12)
     if has_zero:
         n, std = int(chain.zero_n[k]), math.sqrt(chain.zero_covariance[k, k])
         inputs.append(Input(f"zero {name}{suffix}", drop, std / math.sqrt(n) * abs(channel.scale), "normal", "A", unit,
-                            n - 1, "zero reading"))
+                            n - 1, "zero reading", keys.reading(f"zero {name}", chain.zero, chain.zero_covariance)))
         if std < DITHER_CODES * step:
-            inputs.append(Input(f"zero quantisation {name}{suffix}", drop, rounding, unit=unit, source="one code"))
+            inputs.append(Input(f"zero quantisation {name}{suffix}", drop, rounding, unit=unit, source="one code",
+                                key=keys.reading(f"zero quantisation {name}", chain.zero)))
     if measured.code_std[k] < DITHER_CODES * step:
         inputs.append(Input(f"quantisation {name}{suffix}", reading, rounding, unit=unit, source="one code"))
     return inputs

@@ -120,7 +120,7 @@ def waveform_of(capture: Capture) -> Waveform:
     """Choose what to draw: the current where the analysis finds one, less its zero, else the first channel as it is."""
     record = capture.records["series"]
     try:
-        chain = resolve(record, capture.wiring, capture.records.get("zero"))
+        chain = resolve(record, capture.wiring, capture.records.get("zero"), capture.calibrations)
     except (CaptureError, ConfigError):  # no result comes of such a capture, but its picture shows why
         channel = next(iter(record.channels.values()))
         return Waveform((channel,), (channel.scale,), channel.offset, channel.unit, channel.name)

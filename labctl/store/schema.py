@@ -24,7 +24,17 @@ from urllib.parse import quote
 import numpy as np
 
 from instruments.record import Accuracy, Channel, Identity, Record
-from labctl.model import SCHEMA_CAPTURE, Capture, DutReport, Operation, Shunt, Supply, Wiring
+from labctl.model import (
+    SCHEMA_CAPTURE,
+    Calibration,
+    Capture,
+    Contribution,
+    DutReport,
+    Operation,
+    Shunt,
+    Supply,
+    Wiring,
+)
 
 SCHEMA_FAMILY, _, _version = SCHEMA_CAPTURE.partition("/")
 SCHEMA_VERSION = int(_version)
@@ -34,7 +44,7 @@ TRUTH = "truth"
 CODES = "codes"
 SEGMENT_START = "segment_start_s"
 
-_PLAIN_CLASSES = (Accuracy, Identity, Shunt, Supply, Wiring, Operation, DutReport)
+_PLAIN_CLASSES = (Accuracy, Identity, Shunt, Supply, Wiring, Operation, DutReport, Calibration, Contribution)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _PLAIN_CLASSES}
 _TAG = "!"
 
