@@ -6,7 +6,7 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,20 @@ DUT_TIMEOUT_S = 5.0
 # What the emulated oscilloscope gives as its serial number begins with this.
 EMULATED_SERIAL = "EMULATED"
 EMULATION_SLOWDOWN = 20.0
+
+
+FIXTURES = ("load", "pulsed-load", "pulse")
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """The known load and the known pulse: what they are said to be, and their tolerances."""
+
+    load_ohm: float = 330.0
+    load_tolerance_ratio: float = 1e-3
+    pulse_s: float = 1e-3
+    period_s: float = 2e-3
+    pulse_tolerance_ratio: float = 1e-6
 
 
 @dataclass
@@ -67,6 +81,29 @@ class Bench:
         else:
             self.ask(f"Switch the supply of the DUT {'on' if on else 'off'}")
 
+    def connect(self, what: str, fixture: Fixture) -> None:
+        """Put a fixture in the DUT's place (`FIXTURES`), or the DUT back ("dut"), the supply off meanwhile.
+
+        The supply then is on, for a pulse alone it stays off; a DUT that is back has answered. Raises ValueError for
+        another word, and what the DUT, the switch and the person's asking raise.
+        """
+        if what not in ("dut", *FIXTURES):
+            raise ValueError(f"what {what!r} is not one of dut, {', '.join(FIXTURES)}")
+        self.set_power(False)
+        if self.simulation is not None:
+            self.simulation.connect(what, asdict(fixture))
+        else:
+            self.ask(_connecting(what, fixture, self.board))
+        if what != "pulse":
+            self.set_power(True)
+        if what == "dut":
+            self.dut.hello()
+
+    def fire(self, n: int) -> None:
+        """Let the emulated generator give n pulses; a real one runs by itself."""
+        if self.simulation is not None:
+            self.simulation.fire(n)
+
     def describe(self) -> dict[str, Any]:
         """Return the facts about the bench that every capture and every JSON output carries."""
         assert self.wiring.shunt is not None and self.wiring.supply is not None
@@ -85,6 +122,24 @@ class Bench:
             facts["seed"] = self.simulation.seed
             facts["world_supply_v"] = self.board["supply"]["node_mcu_v"]
         return facts
+
+
+def _connecting(what: str, fixture: Fixture, board: dict[str, Any]) -> str:
+    """Say what a person has to connect, the supply being off."""
+    load = f"the {quantity(fixture.load_ohm, 'ohm')} load"
+    generator = (
+        f"the pulse generator (0 V and {quantity(board['pins']['level_v'], 'V')}, "
+        f"{quantity(fixture.pulse_s, 's')} every {quantity(fixture.period_s, 's')})"
+    )
+    return {
+        "dut": "Put all back for measuring: the DUT behind the shunt, the shunt's probe across the shunt, the "
+        "trigger's probe on the DUT's trigger pin",
+        "load": f"Take the DUT out and connect {load} in its place, behind the shunt",
+        "pulsed-load": f"Take the DUT out and connect {load} in its place, behind the shunt and with the decoupling "
+        f"left in, through a switch that {generator} drives; put the trigger's probe on the generator's output",
+        "pulse": f"Put the shunt's probe and the trigger's probe both on the output of {generator}, and connect "
+        "nothing else to it",
+    }[what]
 
 
 def find_bench_file(path: Path | None) -> BenchFile | None:
@@ -197,7 +252,7 @@ def open_bench(
             wiring = wiring_of(file, board)
             stack.callback(simulation.stop)
             simulation.start(file)
-            file = simulation.connect(file)
+            file = simulation.addressed(file)
         else:
             file = overrides(file)
             board = boards.load(board_name or file.dut.board)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ class Simulation:
         text = self._log.read().decode(errors="replace").strip()
         return text.splitlines()[-1] if text else "it ended, or stayed silent, without a word"
 
-    def connect(self, file: BenchFile) -> BenchFile:
+    def addressed(self, file: BenchFile) -> BenchFile:
         """Return the bench file with the simulator's addresses filled in."""
         return file.model_copy(
             update={
@@ -163,6 +164,23 @@ class Simulation:
         except OSError as error:
             raise EnvironmentFault(f"the simulator ended: {self._complaint()}") from error
         return json.loads(answer)
+
+    def connect(self, what: str, fixture: Mapping[str, float]) -> None:
+        """Let a fixture take the DUT's place in the world, or the DUT come back; the supply stays as it is.
+
+        `fixture` holds the fields of bench.Fixture. Raises EnvironmentFault where the simulator refuses.
+        """
+        facts = {("width_s" if key == "pulse_s" else key): value for key, value in fixture.items()}
+        self._tell(cmd="connect", what=what, **facts)
+
+    def fire(self, n: int) -> None:
+        """Let the pulse generator give n pulses. Raises EnvironmentFault where the simulator refuses."""
+        self._tell(cmd="fire", n=n)
+
+    def _tell(self, **command: Any) -> None:
+        answer = self.ask(**command)
+        if "error" in answer:
+            raise EnvironmentFault(f"the simulator refuses {command['cmd']!r}: {answer['error']}")
 
     def fault(self) -> str:
         """Return what stopped the emulated core, empty where nothing did."""

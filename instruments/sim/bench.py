@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from instruments.sim.circuit import Circuit
 from instruments.sim.control import Control
+from instruments.sim.fixture import KINDS, Fixture, Nominal
+from instruments.sim.frontend import SHUNT_FAULTS
 from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.server import HOST, ScpiServer, SerialServer, Server
 from instruments.sim.switch import Switch
@@ -19,6 +21,7 @@ from instruments.sim.world import World
 
 BOOT_TIMEOUT_S = 60.0
 TRIGGER_FAULTS = ("disconnected", "inverted", "stuck-high", "extra-edge")
+WIRES_FAULTS = ("swapped",)
 SCOPE_FAULTS = ("silent", "stall_after_bytes", "close_after_bytes")
 
 
@@ -54,8 +57,8 @@ class Bench:
         self.circuit = Circuit.drawn(config)
         self.world = World(self.circuit)
         wiring = config["wiring"]
-        signals = {int(wiring["shunt_channel"]): "shunt", int(wiring["trigger_channel"]): "trigger"}
-        if len(signals) != 2 or not set(signals) <= {1, 2, 3, 4}:
+        self._channels = int(wiring["shunt_channel"]), int(wiring["trigger_channel"])
+        if len(set(self._channels)) != 2 or not set(self._channels) <= {1, 2, 3, 4}:
             raise ValueError("wiring: shunt_channel and trigger_channel must be two different channels of 1 to 4")
         check_faults(config.get("faults", {}))
         self.boot_error = ""
@@ -63,11 +66,15 @@ class Bench:
         self._make_dut = make_dut
         self._dut: Dut | None = None
         self._booted = threading.Event()
-        self._faults: Mapping[str, Any] = {}
+        self._fixture: Fixture | None = None
+        self.nominal = Nominal()
+        self._supply = threading.Lock()  # held while what is connected, or its supply, changes
+        self._signals: dict[int, str] = {}
+        self._wire(config.get("faults", {}))
         self.scope = InfiniiVision(
             lambda: self.world,
             self.seed,
-            signals,
+            self._signals,
             has_bulk_segments=config.get("scope", {}).get("bulk_segments", True),
         )
         self.switch = Switch(self._power, self._has_power)
@@ -95,8 +102,46 @@ class Bench:
         self._apply(faults)
 
     def _apply(self, faults: Mapping[str, Any]) -> None:
-        self.world.trigger_fault = faults.get("trigger")
+        self._wire(faults)
         self._scope_server.fault.set(faults.get("scope", {}))
+
+    def _wire(self, faults: Mapping[str, Any]) -> None:
+        self.world.trigger_fault = faults.get("trigger")
+        self.world.shunt_fault = faults.get("shunt")
+        leads = ("trigger", "shunt") if faults.get("wires") == "swapped" else ("shunt", "trigger")
+        self._signals.update(zip(self._channels, leads, strict=True))
+
+    def connect(self, what: str, nominal: Nominal) -> None:
+        """Put a fixture in the DUT's place, or the DUT back; the supply stays as it is.
+
+        Raises ValueError for what is not known, OSError where the DUT does not switch.
+        """
+        if what not in ("dut", *KINDS):
+            raise ValueError(f"what {what!r} is not one of dut, {', '.join(KINDS)}")
+        dut = self._ready()
+        with self._supply:
+            on = self._has_power()
+            if self._fixture is not None:
+                self._fixture.power(False)
+            elif what == "dut":
+                return
+            elif on:
+                dut.power(False)
+            self.world.shunt_at_pin = what == "pulse"
+            if what != "dut":
+                self.nominal = nominal
+                self._fixture = Fixture(self.world, self.seed, what, nominal, on)
+                return
+            self._fixture = None
+            if on:
+                dut.power(True)
+
+    def fire(self, n: int) -> None:
+        """Let the generator give n pulses now. Raises ValueError where none is connected, or for a wrong number."""
+        with self._supply:
+            if self._fixture is None:
+                raise ValueError('the DUT is connected, and no generator: connect "pulsed-load" or "pulse"')
+            self._fixture.fire(n)
 
     def status(self) -> dict[str, Any]:
         """Tell how the DUT is."""
@@ -135,10 +180,18 @@ class Bench:
         return self._dut
 
     def _power(self, on: bool) -> None:
-        self._ready().power(on)
+        dut = self._ready()
+        with self._supply:
+            if self._fixture is None:
+                dut.power(on)
+            else:
+                self._fixture.power(on)
 
     def _has_power(self) -> bool:
-        """Tell whether the DUT has its supply: a DUT that boots or failed has, and the bench begins with it on."""
+        """Tell whether the supply is on: a DUT that boots or failed has it, and the bench begins with it on."""
+        fixture = self._fixture
+        if fixture is not None:
+            return fixture.on
         return self.status()["engine"] != "off"
 
 
@@ -149,11 +202,13 @@ def check_faults(faults: Mapping[str, Any]) -> None:
     for name in ("scope", "dut"):
         if not isinstance(faults.get(name, {}), Mapping):
             raise TypeError(f"faults: {name} {faults[name]!r} is not one JSON object")
-    unknown = set(faults) - {"trigger", "scope", "dut"}
+    wired = {"trigger": TRIGGER_FAULTS, "shunt": tuple(SHUNT_FAULTS), "wires": WIRES_FAULTS}
+    unknown = set(faults) - {*wired, "scope", "dut"}
     if unknown:
-        raise ValueError(f"faults: {min(unknown)!r} is not one of trigger, scope, dut")
-    if faults.get("trigger") not in (None, *TRIGGER_FAULTS):
-        raise ValueError(f"faults: trigger {faults['trigger']!r} is not one of {', '.join(TRIGGER_FAULTS)}")
+        raise ValueError(f"faults: {min(unknown)!r} is not one of {', '.join(wired)}, scope, dut")
+    for name, known in wired.items():
+        if faults.get(name) not in (None, *known):
+            raise ValueError(f"faults: {name} {faults[name]!r} is not one of {', '.join(known)}")
     unknown = set(faults.get("scope", {})) - set(SCOPE_FAULTS)
     if unknown:
         raise ValueError(f"faults: scope {min(unknown)!r} is not one of {', '.join(SCOPE_FAULTS)}")

@@ -10,15 +10,23 @@ import json
 import socket
 from typing import TYPE_CHECKING, Any
 
-from instruments.sim.frontend import ChannelSetup, FrontEnd, SampleClock
+from instruments.sim.fixture import Nominal
+from instruments.sim.frontend import ChannelSetup, FrontEnd, SampleClock, skew_s
 from instruments.sim.server import lines
 
 if TYPE_CHECKING:
     from instruments.sim.bench import Bench
 
 
+COMMANDS = ("windows", "draws", "faults", "connect", "fire", "status", "quit")
+
+
 class Control:
-    """Answer {"cmd": "windows" | "draws" | "faults" | "status" | "quit"}, one object a line each way."""
+    """Answer {"cmd": one of `COMMANDS`}, one object a line each way.
+
+    connect: `what` takes the DUT's place ("load", "pulsed-load", "pulse"; "dut" comes back), with the fields of
+    fixture.Nominal. fire: the generator gives `n` pulses now.
+    """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -35,10 +43,9 @@ class Control:
         try:
             request = json.loads(text)
             command = request["cmd"]
-            handler = getattr(self, f"_do_{command}", None)
-            if handler is None:
-                return {"error": f"cmd {command!r} is not one of windows, draws, faults, status, quit"}
-            return handler(request)
+            if command not in COMMANDS:
+                return {"error": f"cmd {command!r} is not one of {', '.join(COMMANDS)}"}
+            return getattr(self, f"_do_{command}")(request)
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
@@ -57,6 +64,9 @@ class Control:
                 **dataclasses.asdict(bench.circuit),
                 "tau_s": bench.circuit.tau_s,
                 "timebase_ratio": SampleClock(bench.seed).error_ratio,
+                "load_ohm": bench.nominal.true_load_ohm(bench.seed),
+                "pulse_ratio": bench.nominal.pulse_ratio(bench.seed),
+                "skew_s": skew_s(bench.seed),
                 "channels": channels,
             }
         }
@@ -64,6 +74,14 @@ class Control:
     def _do_faults(self, request: dict[str, Any]) -> dict[str, Any]:
         self._bench.set_faults(request["faults"])
         return {"faults": request["faults"]}
+
+    def _do_connect(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._bench.connect(request["what"], Nominal.of(request))
+        return {"connected": request["what"]}
+
+    def _do_fire(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._bench.fire(request["n"])
+        return {"fired": request["n"]}
 
     def _do_status(self, _request: dict[str, Any]) -> dict[str, Any]:
         return self._bench.status()

@@ -12,6 +12,8 @@ What is modelled, each with its source:
 - Bandwidth: one exponential pole, 200 MHz or 20 MHz (rise time 0.35/bandwidth). The trigger pin goes through it
   exactly, its own rise time added as a root sum of squares; the shunt voltage, far slower, is delayed by its tau.
 - Converter: 8 bit, 256 codes over 8 divisions, code 128 at the offset setting, clipped at 0 and 255.
+- Skew: probe and cable of the shunt's channel delay it against the trigger's, or the other way round, by at most 5 ns:
+  about a metre of coaxial cable at 5 ns/m (assumed), one draw per bench, on top of what the channels themselves delay.
 - A probe's ratio scales range, offset and the fixed error parts, which hold at the scope's input.
 """
 
@@ -31,6 +33,9 @@ OFFSET_LIMIT_DIVISION = 0.1
 OFFSET_LIMIT_V = 2e-3
 OFFSET_LIMIT_SETTING_RATIO = 0.01
 TIMEBASE_LIMIT_RATIO = 10e-6
+SKEW_LIMIT_S = 5e-9
+# What the shunt's probe reads under a wiring fault, as part of what it would; "bypassed": another ground carries 70 %.
+SHUNT_FAULTS = {"reversed": -1.0, "disconnected": 0.0, "bypassed": 0.3}
 NOISE_FULL = (140e-6, 0.06)  # V at the input, parts of a division
 NOISE_LIMITED = (30e-6, 0.05)
 BANDWIDTH_HZ = 200e6
@@ -72,6 +77,11 @@ class SampleClock:
         return (math.ceil(from_s / step_s - self._phase) + self._phase) * step_s
 
 
+def skew_s(seed: int) -> float:
+    """Draw how much later the shunt's probe and cable deliver than the trigger's; one value a bench."""
+    return SKEW_LIMIT_S * draw(seed, "skew")
+
+
 @dataclass
 class FrontEnd:
     """One channel's way from the probe tip to codes. `signal` is "shunt", "trigger" or "open"."""
@@ -81,9 +91,11 @@ class FrontEnd:
     setup: ChannelSetup
     gain_ratio: float = field(init=False)
     offset_error_v: float = field(init=False)
+    skew_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         setup = self.setup
+        self.skew_s = skew_s(self.seed) if self.signal == "shunt" else 0.0
         # The range at the input in microvolts, so that a probe or the last digit of a float does not matter.
         key = (setup.number, round(setup.range_v / setup.probe_ratio * 1e6))
         limit_v = (
@@ -118,9 +130,12 @@ class FrontEnd:
     def volts(self, world: World, t0_s: float, dt_s: float, n: int) -> np.ndarray:
         """Return the true voltage at the converter's input, before the channel's errors; float64, shape (n,)."""
         if self.signal == "shunt":
-            return world.sample(t0_s - self.rise_s / RISE_PER_TAU, dt_s, n)
+            part = SHUNT_FAULTS.get(world.shunt_fault or "", 1.0)
+            if world.shunt_at_pin:
+                return part * world.level(t0_s - self.skew_s, dt_s, n, self.pin_tau_s)
+            return part * world.sample(t0_s - self.skew_s - self.rise_s / RISE_PER_TAU, dt_s, n)
         if self.signal == "trigger":
-            return world.level(t0_s, dt_s, n, self.pin_tau_s)
+            return world.level(t0_s, dt_s, n, self.pin_tau_s, world.trigger_fault)
         return np.zeros(n)
 
     def crossing(self, world: World, after_s: float, level_v: float, rising: bool) -> float:
@@ -128,10 +143,17 @@ class FrontEnd:
         offset_v = self.setup.offset_v
         true_level_v = (level_v - offset_v - self.offset_error_v) / (1.0 + self.gain_ratio) + offset_v
         if self.signal == "shunt":
-            delay_s = self.rise_s / RISE_PER_TAU
-            return world.shunt_crossing(after_s - delay_s, true_level_v, rising) + delay_s
+            part = SHUNT_FAULTS.get(world.shunt_fault or "", 1.0)
+            if part == 0:
+                return math.nan
+            level_v, rising = true_level_v / part, rising == (part > 0)
+            if world.shunt_at_pin:
+                delay_s = self.skew_s
+                return world.pin_crossing(after_s - delay_s, level_v, rising, self.pin_tau_s) + delay_s
+            delay_s = self.skew_s + self.rise_s / RISE_PER_TAU
+            return world.shunt_crossing(after_s - delay_s, level_v, rising) + delay_s
         if self.signal == "trigger":
-            return world.pin_crossing(after_s, true_level_v, rising, self.pin_tau_s)
+            return world.pin_crossing(after_s, true_level_v, rising, self.pin_tau_s, world.trigger_fault)
         return math.nan
 
     def digitize(self, volts: np.ndarray, noise: np.random.Generator) -> np.ndarray:

@@ -22,18 +22,15 @@ from typing import Protocol
 import numpy as np
 
 from instruments.sim.circuit import Circuit
+from instruments.sim.pin import SETTLED_TAUS, Pin
 
 # The line keeps at least this much while nobody is armed, so that a late question can still be answered.
 HISTORY_S = 1e-3
 # Pieces that an armed instrument may be behind before the DUT is made to wait for it, and how long at most.
 BEHIND_MAX = 4_000_000
 DUT_WAIT_S = 30.0
-# Edges of the trigger pin kept at least.
-EDGES_KEPT = 100_000
 # Rise time of the trigger pin, 10 % to 90 %: assumed, of the order of a GPIO at its fastest setting into a probe.
 PIN_RISE_S = 5e-9
-# After so many tau an exponential is at its end, to the last bit of a double.
-SETTLED_TAUS = 50.0
 # 10 % to 90 % of one exponential pole lasts ln(9) tau.
 RISE_PER_TAU = math.log(9.0)
 
@@ -89,7 +86,10 @@ class World:
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit
+        # What is wired wrong (bench.py), and whether the shunt's probe sits on the trigger pin instead.
         self.trigger_fault: str | None = None
+        self.shunt_fault: str | None = None
+        self.shunt_at_pin = False
         self._lock = threading.Condition()
         self._chunks: list[_Chunk] = []
         self._totals = np.zeros(2)  # integrals of i_core and of i_core * i_shunt since the start
@@ -100,9 +100,7 @@ class World:
         self._cycle = 0
         self._cycle_s = 0.0
         self._steady_a: float | None = 0.0
-        self._edge_s: list[float] = []
-        self._edge_level: list[int] = []
-        self._level_before = 0
+        self._pin = Pin(circuit.pin_level_v)
         self._rise: tuple[float, int, np.ndarray] | None = None
         self._windows: list[dict[str, float]] = []
         self._viewers: set[Viewer] = set()
@@ -135,10 +133,8 @@ class World:
             t = self._cycle_s + (cycle - self._cycle) / self.circuit.true_clock_hz
             if self._steady_a is not None:  # the line may have been continued since
                 t = self._end_s
-            if level == (self._edge_level[-1] if self._edge_level else self._level_before):
+            if not self._pin.edge(t, level):
                 return
-            self._edge_s.append(t)
-            self._edge_level.append(level)
             if level:
                 self._rise = (t, cycle, self._totals_at(t))
             elif self._rise is not None:
@@ -174,6 +170,26 @@ class World:
         if first_end_cycle <= self._cycle:
             self._cycle = 0
         self._cycle_s = self._end_s
+
+    # --- in the DUT's place, which is off: true seconds instead of its cycles ------------------------------------
+
+    def stay(self, current_a: float) -> None:
+        """Let the line stay at `current_a` and the pin low from where the line ends."""
+        with self._lock:
+            self._pin.edge(self._end_s, 0)
+            self._steady_a = current_a
+            self._tell()
+
+    def play(self, length_s: np.ndarray, current_a: np.ndarray, level: np.ndarray) -> None:
+        """Append pieces of these lengths, each with its current and its level of the pin; the last one stays."""
+        with self._lock:
+            end_s = self._end_s + np.cumsum(length_s)
+            for start_s, one in zip([self._end_s, *end_s[:-1]], level, strict=True):
+                self._pin.edge(float(start_s), int(one))
+            self._append(end_s, np.asarray(current_a, dtype=np.float32))
+            self._steady_a = float(current_a[-1])
+            self._drop()
+            self._tell()
 
     # --- the instruments' side ----------------------------------------------------------------------------------
 
@@ -260,12 +276,14 @@ class World:
         out *= self.circuit.shunt_ohm
         return out
 
-    def level(self, t0_s: float, dt_s: float, n: int, tau_s: float) -> np.ndarray:
-        """Return the trigger pin's voltage through a pole of `tau_s` at ``t0_s + k*dt_s``, float64 of shape (n,)."""
+    def level(self, t0_s: float, dt_s: float, n: int, tau_s: float, fault: str | None = None) -> np.ndarray:
+        """Return the trigger pin's voltage through a pole of `tau_s` at ``t0_s + k*dt_s``, float64 of shape (n,).
+
+        `fault` is what its lead makes of it, one of bench.TRIGGER_FAULTS.
+        """
         from instruments.sim import line
 
-        stop_s = t0_s + n * dt_s
-        start_s, y0, end_s, x, y_end = self._pin_pieces(t0_s, stop_s, tau_s)
+        start_s, y0, end_s, x, y_end = self._pin_pieces(t0_s, t0_s + n * dt_s, tau_s, fault)
         out = np.empty(n)
         k = line.sample_pieces(start_s, y0, end_s, x, y_end, tau_s, t0_s, dt_s, out, 0)
         out[k:] = y_end[-1]
@@ -286,13 +304,14 @@ class World:
                 return crossing
         return math.nan
 
-    def pin_crossing(self, after_s: float, level_v: float, rising: bool, tau_s: float) -> float:
+    def pin_crossing(
+        self, after_s: float, level_v: float, rising: bool, tau_s: float, fault: str | None = None
+    ) -> float:
         """Return when the pin's voltage, through a pole of `tau_s`, first passes `level_v`; NaN where it does not."""
         from instruments.sim import line
 
-        return line.first_crossing(
-            *self._pin_pieces(after_s, self.end_s + SETTLED_TAUS * tau_s, tau_s), tau_s, after_s, level_v, rising
-        )
+        pieces = self._pin_pieces(after_s, self.end_s + SETTLED_TAUS * tau_s, tau_s, fault)
+        return line.first_crossing(*pieces, tau_s, after_s, level_v, rising)
 
     def windows(self) -> list[dict[str, float]]:
         """Return the truth of each window closed since the last call."""
@@ -329,9 +348,7 @@ class World:
             self._n_pieces -= len(self._chunks[n].end_s)
             n += 1
         del self._chunks[:n]
-        if len(self._edge_s) > 2 * EDGES_KEPT:
-            self._level_before = self._edge_level[EDGES_KEPT - 1]
-            del self._edge_s[:EDGES_KEPT], self._edge_level[:EDGES_KEPT]
+        self._pin.drop()
 
     def _overlapping(self, from_s: float, to_s: float) -> list[_Chunk]:
         first = bisect_left(self._chunks, from_s, key=lambda c: c.end_s[-1])
@@ -352,42 +369,7 @@ class World:
         return totals
 
     def _pin_pieces(
-        self, from_s: float, to_s: float, tau_s: float
+        self, from_s: float, to_s: float, tau_s: float, fault: str | None
     ) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the pin as pieces that cover [from_s, to_s], settled `SETTLED_TAUS` before."""
-        from instruments.sim import line
-
-        start_s = from_s - SETTLED_TAUS * tau_s
         with self._lock:
-            edge_s, level, before = self._edge_s, self._edge_level, self._level_before
-            if self.trigger_fault is not None:
-                edge_s, level, before = _wired_wrong(self.trigger_fault, edge_s, level, before)
-            first, last = bisect_left(edge_s, start_s), bisect_left(edge_s, to_s)
-            before = level[first - 1] if first else before
-            end_s = np.array([*edge_s[first:last], to_s])
-            x = self.circuit.pin_level_v * np.array([before, *level[first:last]], dtype=np.float32)
-        y_end = np.empty(len(end_s))
-        line.append_pieces(start_s, float(x[0]), end_s, x, tau_s, y_end, np.zeros(2))
-        return start_s, float(x[0]), end_s, x, y_end
-
-
-def _wired_wrong(fault: str, edge_s: list[float], level: list[int], before: int) -> tuple[list[float], list[int], int]:
-    """Return what the scope's trigger input sees of the pin under a wiring fault."""
-    if fault == "disconnected":
-        return [], [], 0
-    if fault == "stuck-high":
-        return [], [], 1
-    if fault == "inverted":
-        return edge_s, [1 - lv for lv in level], 1 - before
-    # "extra-edge": each window shows a dip in its middle, a tenth of it long.
-    out_s: list[float] = []
-    out_level: list[int] = []
-    for t, lv in zip(edge_s, level, strict=True):
-        if not lv and out_level and out_level[-1]:
-            length = t - out_s[-1]
-            dip_s = out_s[-1] + 0.45 * length
-            out_s += [dip_s, dip_s + 0.1 * length]
-            out_level += [0, 1]
-        out_s.append(t)
-        out_level.append(lv)
-    return out_s, out_level, before
+            return self._pin.pieces(from_s, to_s, tau_s, fault)

@@ -136,7 +136,7 @@ def test_a_scope_that_is_not_there(elf, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with Running() as simulation:
-        file = simulation.connect(simulation.bench_file())
+        file = simulation.addressed(simulation.bench_file())
         file = file.model_copy(
             update={"scope": file.scope.model_copy(update={"resource": f"TCPIP::127.0.0.1::{port}::SOCKET"})}
         )

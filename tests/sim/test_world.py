@@ -231,13 +231,12 @@ def test_shunt_voltage_passes_a_level_where_the_exponential_does():
 def test_what_the_scope_sees_of_the_pin_when_it_is_wired_wrong(fault, levels):
     """Looked at before the window, at 20 %, 50 % and 80 % of it, and after; the truth does not change."""
     world = make_world()
-    world.trigger_fault = fault
     cycle = feed(world, [(24_000, 5e-3)])
     world.pin(cycle, 1)
     cycle = feed(world, [(24_000, 5e-3)], cycle)
     world.pin(cycle, 0)
     feed(world, [(24_000, 5e-3)], cycle)
-    seen = [world.level(t, 1e-6, 1, 5e-9)[0] for t in (0.5e-3, 1.2e-3, 1.5e-3, 1.8e-3, 2.5e-3)]
+    seen = [world.level(t, 1e-6, 1, 5e-9, fault)[0] for t in (0.5e-3, 1.2e-3, 1.5e-3, 1.8e-3, 2.5e-3)]
     assert seen == pytest.approx([3.3 * lv for lv in levels], abs=1e-6)
     assert len(world.windows()) == 1
 

@@ -1,0 +1,96 @@
+"""What takes the DUT's place at the emulated bench: a known load, the same switched by a pulse generator, or a pulse.
+
+The load is modelled as a current of V/(load + shunt), with true values, that is switched on and off and reaches the
+shunt through the pole of shunt and decoupling, tau = R C, like the core's; the load's own part in that pole (the shunt
+in parallel with it, 0.4 % for 1.3 and 330 ohm) is left out. The generator gives the level of the board's trigger pin
+and starts low. Each pulse comes after its period and up to a hundredth of it more, at random, so that pulses fall at
+any phase of whatever samples them.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instruments.sim.circuit import draw
+from instruments.sim.world import World
+
+KINDS = ("load", "pulsed-load", "pulse")
+# Pulses that one command may ask for.
+PULSES_MAX = 10_000
+_WANDER_RATIO = 0.01
+
+
+@dataclass(frozen=True)
+class Nominal:
+    """What a fixture is said to be: load and pulse, each with its tolerance."""
+
+    load_ohm: float = 330.0
+    load_tolerance_ratio: float = 1e-3
+    width_s: float = 1e-3
+    period_s: float = 2e-3
+    pulse_tolerance_ratio: float = 1e-6
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Nominal:
+        """Take what a command says, the rest as usual. Raises ValueError or TypeError for values that do not fit."""
+        values = {name: request[name] for name in cls.__dataclass_fields__ if name in request}
+        for name, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise TypeError(f"{name} {value!r} is no number")
+            if not (0 <= value < 1 if name.endswith("ratio") else value > 0):
+                raise ValueError(f"{name} {value!r} is out of range")
+        nominal = cls(**values)
+        if nominal.width_s >= nominal.period_s:
+            raise ValueError(f"width_s {nominal.width_s!r} must be less than period_s {nominal.period_s!r}")
+        return nominal
+
+    def true_load_ohm(self, seed: int) -> float:
+        """Draw the load's resistance."""
+        return self.load_ohm * (1.0 + self.load_tolerance_ratio * draw(seed, "load"))
+
+    def pulse_ratio(self, seed: int) -> float:
+        """Draw by how much the generator's times are longer than it says."""
+        return self.pulse_tolerance_ratio * draw(seed, "pulse")
+
+
+class Fixture:
+    """Act on the world in the place of a DUT that is off; `what` is one of `KINDS`."""
+
+    def __init__(self, world: World, seed: int, what: str, nominal: Nominal, on: bool) -> None:
+        circuit = world.circuit
+        self._world, self._what = world, what
+        self._stretch = 1.0 + nominal.pulse_ratio(seed)
+        self._nominal = nominal
+        self._load_a = circuit.supply_v / (nominal.true_load_ohm(seed) + circuit.shunt_ohm)
+        self._wander = np.random.default_rng([seed, zlib.crc32(b"fixture")])
+        self.power(on)
+
+    def power(self, on: bool) -> None:
+        """Switch the supply of the load; the generator has one of its own."""
+        self.on = on
+        self._world.stay(self._load_a if on and self._what == "load" else 0.0)
+
+    def fire(self, n: int) -> None:
+        """Give n pulses now, each after at least its period less its width of quiet, and a period of quiet at the end.
+
+        Raises ValueError for a load that nothing switches, and for a number of pulses out of range.
+        """
+        if self._what == "load":
+            raise ValueError('a "load" gives no pulses: connect "pulsed-load" or "pulse"')
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= PULSES_MAX:
+            raise ValueError(f"n {n!r} must be a number of pulses, 1 to {PULSES_MAX}")
+        nominal = self._nominal
+        length_s = np.empty(2 * n + 1)
+        length_s[0::2] = nominal.period_s - nominal.width_s
+        length_s[0:-1:2] += nominal.period_s * _WANDER_RATIO * self._wander.random(n)
+        length_s[1::2] = nominal.width_s
+        length_s[[0, -1]] = nominal.period_s
+        level = np.arange(2 * n + 1) % 2
+        high_a = self._load_a if self.on and self._what == "pulsed-load" else 0.0
+        self._world.play(length_s * self._stretch, level * high_a, level)
