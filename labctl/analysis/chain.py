@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,22 +46,26 @@ class Flow(NamedTuple):
     energy_supply_j: np.ndarray
 
 
+# One number, or one for each window (of a single window: one for each trial).
+Amount = float | np.ndarray
+
+
 @dataclass(frozen=True)
 class Deviation:
     """How far the inputs lie from what was taken for them: ratios, and offsets in volts (or amperes), by channel.
 
-    `current` is that of a gain calibration's factor.
+    `current` is that of a gain calibration's factor. Arrays are of shape (windows,), or (trials,) for one window.
     """
 
-    gain: Mapping[str, float] = field(default_factory=dict)
-    offset: Mapping[str, float] = field(default_factory=dict)
-    supply_offset_v: float = 0.0
-    resistance: float = 0.0
-    supply: float = 0.0
-    decoupling: float = 0.0
-    timebase: float = 0.0
-    current: float = 0.0
-    skew_s: float = 0.0
+    gain: Mapping[str, Amount] = field(default_factory=dict)
+    offset: Mapping[str, Amount] = field(default_factory=dict)
+    supply_offset_v: Amount = 0.0
+    resistance: Amount = 0.0
+    supply: Amount = 0.0
+    decoupling: Amount = 0.0
+    timebase: Amount = 0.0
+    current: Amount = 0.0
+    skew_s: Amount = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,19 +135,24 @@ class Chain:
             return None
         return self.resistance_ohm * self.decoupling_f
 
-    def forms(self, shift: np.ndarray, d: Deviation) -> tuple[np.ndarray, float, np.ndarray, float]:
-        """Give x = a . (codes - shift) + a0 and V_s = b . (codes - shift) + b0 under a deviation."""
+    def forms(self, shift: np.ndarray, d: Deviation) -> tuple[np.ndarray, Any, np.ndarray, Any]:
+        """Give x = a . (codes - shift) + a0 and V_s = b . (codes - shift) + b0 under a deviation.
+
+        a and b are of shape (channels,), a0 and b0 numbers; a deviation of arrays puts their axis before.
+        """
         scale = np.array([c.scale for c in self.channels])
         base = np.array([c.offset for c in self.channels]) + scale * shift
-        gain = np.array([d.gain.get(c.name, 0.0) for c in self.channels])
-        push = np.array([d.offset.get(c.name, 0.0) for c in self.channels])
+        gain, push = self._by_channel(d.gain), self._by_channel(d.offset)
         pivot = np.where(self.has_zero, self.zero, self.middle)
         a = self.sign * (1 + gain) * scale
-        a0 = float(self.sign @ (base - self.zero + gain * (base - pivot) + push))
+        a0 = (base - self.zero + gain * (base - pivot) + push) @ self.sign
         b = self.supply * (1 + gain) * scale
         if self.voltage_v is None:
-            return a, a0, b, float(self.supply @ (base + gain * (base - self.middle))) + d.supply_offset_v
+            return a, a0, b, (base + gain * (base - self.middle)) @ self.supply + d.supply_offset_v
         return a, a0, b, self.voltage_v * (1 + d.supply)
+
+    def _by_channel(self, values: Mapping[str, Amount]) -> np.ndarray:
+        return np.stack(np.broadcast_arrays(*(values.get(c.name, 0.0) for c in self.channels)), axis=-1)
 
     def means(self, m: Moments) -> tuple[np.ndarray, np.ndarray]:
         """Give the mean of x and of V_s in each window."""
@@ -155,9 +164,10 @@ class Chain:
         d = d or Deviation()
         a, a0, b, b0 = self.forms(m.shift, d)
         dt_s = self.dt_s * (1 + d.timebase)
-        x = m.first @ a + a0 * m.weight
-        xx = np.einsum("i,nij,j->n", a, m.second, a) + 2 * a0 * (m.first @ a) + a0 * a0 * m.weight
-        ux = np.einsum("i,nij,j->n", b, m.second, a) + b0 * (m.first @ a) + a0 * (m.first @ b) + a0 * b0 * m.weight
+        first_a, first_b = _dot(m.first, a), _dot(m.first, b)
+        x = first_a + a0 * m.weight
+        xx = _dot(_dot(m.second, a[..., None, :]), a) + 2 * a0 * first_a + a0 * a0 * m.weight
+        ux = _dot(_dot(m.second, a[..., None, :]), b) + b0 * first_a + a0 * first_b + a0 * b0 * m.weight
         per_unit, true_drop = self.current_per_unit, self.true_drop_ratio
         if "gain" not in self.calibrations:
             per_unit /= 1 + d.resistance
@@ -166,9 +176,9 @@ class Chain:
             true_drop *= (1 + d.current) * (1 + d.resistance)
         scale = dt_s * per_unit
         charge, sensed, drop = x * scale, ux * scale, xx * scale * true_drop
-        voltage_v = m.first @ b / m.weight + b0
-        start, stop = m.start @ a + a0, m.stop @ a + a0
-        if d.skew_s:
+        voltage_v = first_b / m.weight + b0
+        start, stop = _dot(m.start, a) + a0, _dot(m.stop, a) + a0
+        if np.any(d.skew_s):
             charge = charge + d.skew_s * (stop - start) * per_unit
             sensed = sensed + d.skew_s * (stop - start) * per_unit * voltage_v
             drop = drop + d.skew_s * (stop**2 - start**2) * per_unit * true_drop
@@ -203,6 +213,11 @@ class Chain:
     def power_w(self, x: np.ndarray, voltage_v: np.ndarray | float, power: str) -> np.ndarray:
         """Give the power, "dut" or "supply", at drops x (or currents) and node voltages."""
         return (voltage_v + self.drop_sign(power) * self.true_drop_ratio * x) * x * self.current_per_unit
+
+
+def _dot(values: np.ndarray, form: np.ndarray) -> np.ndarray:
+    """Sum over the channels: the last axis."""
+    return np.einsum("...i,...i->...", values, form)
 
 
 def check_shunt(shunt: Shunt) -> Shunt:
