@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from labctl.errors import ConfigError
 from labctl.units import check_plausible, parse, parse_ratio
@@ -28,6 +29,15 @@ def _unit(unit: str) -> BeforeValidator:
     return BeforeValidator(convert)
 
 
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        if not value.strip():
+            raise ValueError("it is empty")
+        if any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in value):
+            raise ValueError("it holds a line break, a control character or half a character")
+    return value
+
+
 def _ratio() -> BeforeValidator:
     def convert(value: Any) -> Any:
         try:
@@ -44,7 +54,7 @@ Farad = Annotated[float, _unit("F"), Field(ge=0)]
 Ratio = Annotated[float, _ratio(), Field(ge=0, lt=1)]
 ProbeRatio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 ScopeChannel = Annotated[int, Field(ge=1, le=8, strict=True)]
-Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Text = Annotated[str, BeforeValidator(_printable)]
 
 
 class Section(BaseModel):
@@ -167,8 +177,34 @@ def _explain(problem: dict[str, Any]) -> str:
     return f"{key} = {problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}"
 
 
+def _reason(problem: dict[str, Any]) -> str:
+    """Say what is wrong with a value; our own checks name it themselves."""
+    text = problem["msg"].removeprefix("Value error, ")
+    return text if problem["type"] == "value_error" else f"{problem['input']!r}: {text}"
+
+
+def is_required(section: str, name: str) -> bool:
+    """Tell whether a key must be given in every bench file."""
+    return _section(section).model_fields[name].is_required()
+
+
+def default_of(section: str, name: str) -> Any:
+    """Return what holds where a key is left out, None where that is nothing."""
+    return None if is_required(section, name) else _section(section).model_fields[name].default
+
+
+def check_value(section: str, name: str, value: Any) -> Any:
+    """Check one value by itself, as `parse_bench` would, and return it converted. Raises ConfigError."""
+    annotation: Any = _section(section).model_fields[name].rebuild_annotation()
+    try:
+        return TypeAdapter(annotation).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_reason(dict(problem)) for problem in error.errors())) from error
+
+
+def _section(name: str) -> type[BaseModel]:
+    return BenchFile.model_fields[name].annotation  # type: ignore[return-value]
+
+
 def _valid_keys(path: list[str]) -> list[str]:
-    model: type[BaseModel] = BenchFile
-    for part in path:
-        model = model.model_fields[part].annotation  # type: ignore[assignment]
-    return list(model.model_fields)
+    return list((_section(path[0]) if path else BenchFile).model_fields)
