@@ -5,19 +5,18 @@ from __future__ import annotations
 import datetime
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from instruments.protocols import AcquisitionSettings, ChannelSettings
 from instruments.record import Channel, Record
-from labctl.analysis.chain import zero_applies
+from labctl import interrupts
 from labctl.bench import Bench
-from labctl.errors import CaptureError, ConfigError
+from labctl.errors import CaptureError
 from labctl.model import Operation
 from labctl.series import ANSWER_TIMEOUT_S, expected_duration_s, take_series, tau_s, trigger_settings
-from labctl.store import open_capture
 
 N_DIVISIONS = 8
 TRIAL_WIDENINGS = (1, 2, 4, 8)
@@ -27,6 +26,8 @@ ZERO_SPAN_TAUS = 20
 ZERO_STEADY_CODES = 0.25
 ZERO_TRIES = 20
 ZERO_PAUSE_S = 0.5
+# What the noise of two means explains: more than four standard errors of their difference it does once in 16,000 times.
+STEADY_ERRORS = 4.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,15 @@ class Trial:
     low_v: dict[str, float]
     high_v: dict[str, float]
     margin_v: float
+
+
+def trial_runs(bench: Bench, operations: Sequence[Operation]) -> list[Trial]:
+    """Take a first look at each operation, in order. Raises what `look` raises."""
+    trials = []
+    for operation in operations:
+        interrupts.check()
+        trials.append(look(bench, operation))
+    return trials
 
 
 def look(bench: Bench, operation: Operation) -> Trial:
@@ -56,9 +66,9 @@ def look(bench: Bench, operation: Operation) -> Trial:
             at_supply = two_channel or name == bench.wiring.supply.channel
             reach_v = 1.1 * (bench.wiring.supply.voltage_v or 0.0) if at_supply else top_v
             range_v = min(max(1.2 * reach_v, low_limit_v) * widening, high_limit_v)
-            settings.append(_channel_settings(bench, name, range_v, 0.4 * range_v))
+            settings.append(channel_settings(bench, name, range_v, 0.4 * range_v))
         series = take_series(bench, replace(operation, n_runs=1), tuple(settings), duration_s)
-        off_screen = [name for name in shunt_channels(bench) if not _on_screen(series.record.channels[name])]
+        off_screen = [name for name in shunt_channels(bench) if not on_screen(series.record.channels[name])]
         if not off_screen:
             break
     else:
@@ -85,7 +95,7 @@ def choose_range(bench: Bench, trials: list[Trial]) -> tuple[ChannelSettings, ..
         bottom_v = min(0.0, *(t.low_v[name] for t in trials)) - margin_v
         top_v = max(0.0, *(t.high_v[name] for t in trials)) + margin_v
         range_v = range_on_ladder_v(min(max(top_v - bottom_v, low_limit_v), high_limit_v))
-        chosen.append(_channel_settings(bench, name, range_v, (top_v + bottom_v) / 2))
+        chosen.append(channel_settings(bench, name, range_v, (top_v + bottom_v) / 2))
     return tuple(chosen)
 
 
@@ -104,82 +114,75 @@ def take_zero(bench: Bench, shunt: tuple[ChannelSettings, ...]) -> Record:
 
     Raises CaptureError where the reading does not settle.
     """
-    trigger_channel, _ = trigger_settings(bench)
-    span_s = max(ZERO_SPAN_S, ZERO_SPAN_TAUS * tau_s(bench))
     bench.set_power(False)
-    bench.scope.configure(AcquisitionSettings((*shunt, trigger_channel), None, span_s, 0.0))
-    record = _steady_reading(bench, [s.name for s in shunt])
+    zero = read_zero(bench, shunt)
     bench.set_power(True)
     bench.dut.hello()
-    utc = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    keep = {s.name: record.channels[s.name] for s in shunt}
-    return replace(record, channels=keep, granted={**record.granted, "utc": utc, "method": "DUT unpowered"})
+    return zero
 
 
-def _steady_reading(bench: Bench, names: list[str]) -> Record:
-    previous: dict[str, float] = {}
+def read_zero(
+    bench: Bench,
+    shunt: tuple[ChannelSettings, ...],
+    span_s: float = ZERO_SPAN_S,
+    steady_v: float | None = None,
+) -> Record:
+    """Read the shunt channels, the supply being off, until two readings agree within `steady_v` (a quarter of a code).
+
+    Raises CaptureError where they do not.
+    """
+    span_s = max(span_s, ZERO_SPAN_TAUS * tau_s(bench))
+    record = steady_reading(bench, shunt, span_s, steady_v)
+    if record is None:
+        raise CaptureError(
+            f"the shunt still shows a changing current {ZERO_TRIES * ZERO_PAUSE_S:g} s after the DUT's supply was "
+            "switched off: check that [dut] power switches this supply, and that nothing feeds the DUT by its serial "
+            "or trigger pin"
+        )
+    return replace(record, granted={**record.granted, "utc": utc_text(), "method": "DUT unpowered"})
+
+
+def steady_reading(
+    bench: Bench, shunt: tuple[ChannelSettings, ...], span_s: float, steady_v: float | None = None
+) -> Record | None:
+    """Read the shunt channels until two readings in a row agree within `steady_v`; None where they never do.
+
+    None for `steady_v` stands for a quarter of a code. What noise moves the means by is always allowed.
+    """
+    trigger_channel, _ = trigger_settings(bench)
+    bench.scope.configure(AcquisitionSettings((*shunt, trigger_channel), None, span_s, 0.0))
+    previous: dict[str, tuple[float, float]] = {}
     for attempt in range(ZERO_TRIES):
+        interrupts.check()
         if attempt > 1:
             time.sleep(ZERO_PAUSE_S)
         bench.scope.arm()
-        bench.scope.wait(ANSWER_TIMEOUT_S)
+        bench.scope.wait(ANSWER_TIMEOUT_S + span_s)
         record = bench.scope.fetch()
-        means = {name: float(np.mean(record.channels[name].codes)) for name in names}
-        if previous and all(abs(means[name] - previous[name]) <= ZERO_STEADY_CODES for name in names):
-            return record
-        previous = means
-    raise CaptureError(
-        f"the shunt still shows a changing current {ZERO_TRIES * ZERO_PAUSE_S:g} s after the DUT's supply was switched "
-        "off: check that [dut] power switches this supply, and that nothing feeds the DUT by its serial or trigger pin"
-    )
-
-
-def dated_zero(bench: Bench, path: Path) -> tuple[Record, tuple[ChannelSettings, ...]]:
-    """Take the zero reading out of an earlier capture, with the settings that were asked for it.
-
-    Raises ConfigError where it has none, or one of another oscilloscope or of other channels.
-    """
-    with open_capture(path) as capture:
-        stored = capture.records.get("zero")
-        if stored is None:
-            raise ConfigError(f"{path} holds no zero reading; leave --zero out to take a new one")
-        channels = {name: replace(c, codes=np.asarray(c.codes)) for name, c in stored.channels.items()}
-        zero = replace(stored, channels=channels)
-    identity = bench.scope.identify()
-    if (zero.instrument.model, zero.instrument.serial) != (identity.model, identity.serial):
-        raise ConfigError(
-            f"the zero reading in {path} was taken on {zero.instrument.model} {zero.instrument.serial}, "
-            f"but {identity.model} {identity.serial} is connected; leave --zero out to take a new one"
-        )
-    asked = {channel["name"]: channel for channel in zero.asked.get("channels", ())}
-    missing = [name for name in shunt_channels(bench) if name not in asked or name not in zero.channels]
-    if missing:
-        raise ConfigError(f"the zero reading in {path} does not cover {', '.join(missing)}")
-    settings = tuple(ChannelSettings(**asked[name]) for name in shunt_channels(bench))
-    for one in settings:
-        wanted = _channel_settings(bench, one.name, one.range_v, one.offset_v)
-        if one != wanted:
-            raise ConfigError(
-                f"the zero reading in {path} was taken with a probe of {one.probe_ratio:g}:1 and the bandwidth limit "
-                f"{'on' if one.bandwidth_limit else 'off'}, the bench has {wanted.probe_ratio:g}:1 and "
-                f"{'on' if wanted.bandwidth_limit else 'off'}: leave --zero out to take a new one"
+        keep = {s.name: record.channels[s.name] for s in shunt}
+        means = {name: _mean_codes(channel) for name, channel in keep.items()}
+        if previous and all(
+            abs(means[name][0] - previous[name][0])
+            <= max(
+                ZERO_STEADY_CODES if steady_v is None else steady_v / abs(channel.scale),
+                STEADY_ERRORS * math.hypot(means[name][1], previous[name][1]),
             )
-    return zero, settings
+            for name, channel in keep.items()
+        ):
+            return replace(record, channels=keep)
+        previous = means
+    return None
 
 
-def check_zero(bench: Bench, record: Record, zero: Record) -> None:
-    """Raise ConfigError where a dated zero reading does not hold for a record: other settings, or a range too small."""
-    off_screen = [name for name in shunt_channels(bench) if not _on_screen(record.channels[name])]
-    if off_screen:
-        raise ConfigError(
-            f"{', '.join(off_screen)} leaves the screen at the range of the dated zero reading: leave --zero out, so "
-            "that a range is chosen and a new reading taken at it"
-        )
-    if not zero_applies(record, bench.wiring, zero):
-        raise ConfigError(
-            "the zero reading was taken at another range or offset than the scope granted now: "
-            "leave --zero out to take a new one"
-        )
+def _mean_codes(channel: Channel) -> tuple[float, float]:
+    """Give the mean of a channel's codes, and its standard error for samples that are independent."""
+    codes = np.asarray(channel.codes)
+    return float(codes.mean()), float(codes.std(dtype=np.float32)) / math.sqrt(codes.size)
+
+
+def utc_text(moment: datetime.datetime | None = None) -> str:
+    """Write a time (default: now) as captures tell it: 2026-11-30T12:00:00Z."""
+    return (moment or datetime.datetime.now(datetime.UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def shunt_channels(bench: Bench) -> tuple[str, ...]:
@@ -190,7 +193,8 @@ def shunt_channels(bench: Bench) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*names, supply) if name))
 
 
-def _channel_settings(bench: Bench, name: str, range_v: float, offset_v: float) -> ChannelSettings:
+def channel_settings(bench: Bench, name: str, range_v: float, offset_v: float) -> ChannelSettings:
+    """Ask for a channel of the shunt at a range and offset, with the bench's probe and bandwidth limit."""
     scope = bench.file.scope
     return ChannelSettings(
         name,
@@ -207,7 +211,8 @@ def _range_limits_v(bench: Bench) -> tuple[float, float]:
     return limits.range_min_v * ratio, limits.range_max_v * ratio
 
 
-def _on_screen(channel: Channel) -> bool:
+def on_screen(channel: Channel) -> bool:
+    """Tell whether no sample of a channel is clipped."""
     low, high = channel.codes.min(), channel.codes.max()
     below_top = channel.code_max is None or high < channel.code_max
     return bool(below_top and (channel.code_min is None or low > channel.code_min))
