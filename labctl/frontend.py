@@ -8,11 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from instruments.protocols import AcquisitionSettings, ChannelSettings
 from instruments.record import Channel, Record
 from labctl import interrupts
+from labctl.analysis.pulses import Level, steady
 from labctl.bench import Bench
 from labctl.errors import CaptureError
 from labctl.model import Operation
@@ -147,11 +146,12 @@ def steady_reading(
 ) -> Record | None:
     """Read the shunt channels until two readings in a row agree within `steady_v`; None where they never do.
 
-    None for `steady_v` stands for a quarter of a code. What noise moves the means by is always allowed.
+    None for `steady_v` stands for a quarter of a code. What noise moves the means by is always allowed. Raises
+    CaptureError for clipped samples.
     """
     trigger_channel, _ = trigger_settings(bench)
     bench.scope.configure(AcquisitionSettings((*shunt, trigger_channel), None, span_s, 0.0))
-    previous: dict[str, tuple[float, float]] = {}
+    previous: dict[str, Level] = {}
     for attempt in range(ZERO_TRIES):
         interrupts.check()
         if attempt > 1:
@@ -160,24 +160,18 @@ def steady_reading(
         bench.scope.wait(ANSWER_TIMEOUT_S + span_s)
         record = bench.scope.fetch()
         keep = {s.name: record.channels[s.name] for s in shunt}
-        means = {name: _mean_codes(channel) for name, channel in keep.items()}
+        levels = {name: steady(channel) for name, channel in keep.items()}
         if previous and all(
-            abs(means[name][0] - previous[name][0])
+            abs(levels[name].mean - previous[name].mean)
             <= max(
-                ZERO_STEADY_CODES if steady_v is None else steady_v / abs(channel.scale),
-                STEADY_ERRORS * math.hypot(means[name][1], previous[name][1]),
+                ZERO_STEADY_CODES * abs(channel.scale) if steady_v is None else steady_v,
+                STEADY_ERRORS * math.hypot(levels[name].standard, previous[name].standard),
             )
             for name, channel in keep.items()
         ):
             return replace(record, channels=keep)
-        previous = means
+        previous = levels
     return None
-
-
-def _mean_codes(channel: Channel) -> tuple[float, float]:
-    """Give the mean of a channel's codes, and its standard error for samples that are independent."""
-    codes = np.asarray(channel.codes)
-    return float(codes.mean()), float(codes.std(dtype=np.float32)) / math.sqrt(codes.size)
 
 
 def utc_text(moment: datetime.datetime | None = None) -> str:

@@ -14,8 +14,9 @@ from instruments.protocols import ChannelSettings
 from instruments.record import Record
 from labctl import __version__, interrupts
 from labctl.bench import Bench
+from labctl.dated import Dated, check_bench, check_record, read_dated, replay
 from labctl.errors import EnvironmentFault, FileFault
-from labctl.frontend import check_zero, choose_range, dated_zero, look, take_zero
+from labctl.frontend import choose_range, take_zero, trial_runs, utc_text
 from labctl.model import Capture, Operation
 from labctl.series import Series, expected_duration_s, take_series
 from labctl.simulation import truth_per_iteration
@@ -28,11 +29,17 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: operations in order, where captures go, and a dated zero reading to apply instead of one."""
+    """What to measure: operations in order, where captures go, and what found earlier is applied.
+
+    `zero` is a capture whose zero reading is applied instead of a new one, `calibrations` are files of calibrations. A
+    gain calibration dictates range and offset, as a dated zero reading does. `temperature_degc` goes into the captures.
+    """
 
     operations: tuple[Operation, ...]
     out: Path
     zero: Path | None = None
+    calibrations: tuple[Path, ...] = ()
+    temperature_degc: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,39 +54,58 @@ def measure(bench: Bench, plan: Plan, progress: Progress = lambda *_: None) -> I
 
     Raises LabctlError or InstrumentError; the scope is stopped on the way out, whatever happens.
     """
-    with contextlib.ExitStack() as stack:
-        stack.callback(_quietly, bench.scope.stop)
-        if _make_folder(plan.out):
-            stack.callback(_remove_if_empty, plan.out)
+    dated = read_dated(plan.calibrations, plan.zero)
+    with session(bench, plan.out):
+        check_bench(dated, bench)
         hello = bench.dut.hello()
         manifest = {**bench.dut.manifest(), "build": hello["build"]}
         n_steps = len(plan.operations) + 2
-        null = Operation("null", n_runs=N_NULL_WINDOWS, n_iterations=plan.operations[0].n_iterations)
-        front_end = _prepare(bench, plan, null, lambda text, done: progress(text, done, n_steps))
+        null = null_of(plan.operations)
+        front_end = _prepare(bench, plan, dated, null, lambda text, done: progress(text, done, n_steps))
         null_series = take_series(bench, null, front_end.shunt, front_end.null_duration_s)
+        check_record(bench, null_series.record, dated, front_end.zero)
         for step, operation in enumerate(plan.operations, 1):
             interrupts.check()
             progress(f"{operation.name}: {operation.n_runs} runs", step + 1, n_steps)
             series = take_series(bench, operation, front_end.shunt, expected_duration_s(bench, operation))
-            if plan.zero is not None:
-                check_zero(bench, series.record, front_end.zero)
-            yield _store(bench, plan, step, series, null_series, front_end.zero, manifest)
+            check_record(bench, series.record, dated, front_end.zero)
+            yield _store(bench, plan, dated, step, series, null_series, front_end.zero, manifest)
         progress("done", n_steps, n_steps)
 
 
-def _prepare(bench: Bench, plan: Plan, null: Operation, progress: Callable[[str, int], None]) -> _FrontEnd:
-    """Choose the shunt channels' range and offset, and take (or apply) the zero reading at exactly these."""
-    progress("trial runs", 0)
-    if plan.zero is not None:
-        zero, shunt = dated_zero(bench, plan.zero)
-        return _FrontEnd(shunt, zero, expected_duration_s(bench, null))
-    trials = []
-    for operation in (null, *plan.operations):
-        interrupts.check()
-        trials.append(look(bench, operation))
-    shunt = choose_range(bench, trials)
-    progress("zero reading, DUT unpowered", 1)
-    return _FrontEnd(shunt, take_zero(bench, shunt), trials[0].duration_s)
+@contextlib.contextmanager
+def session(bench: Bench, out: Path) -> Iterator[None]:
+    """Have a folder to write to for the length of the block; stop the scope at its end, and leave no empty folder.
+
+    Raises EnvironmentFault where the folder cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.callback(_quietly, bench.scope.stop)
+        if _make_folder(out):
+            stack.callback(_remove_if_empty, out)
+        yield
+
+
+def null_of(operations: tuple[Operation, ...]) -> Operation:
+    """Give the empty operation that goes with these."""
+    return Operation("null", n_runs=N_NULL_WINDOWS, n_iterations=operations[0].n_iterations)
+
+
+def _prepare(
+    bench: Bench, plan: Plan, dated: Dated, null: Operation, progress: Callable[[str, int], None]
+) -> _FrontEnd:
+    """Choose (or repeat) the shunt channels' range and offset; take (or apply) the zero reading at exactly these."""
+    replayed = replay(bench, dated)
+    if replayed is None:
+        progress("trial runs", 0)
+        trials = trial_runs(bench, (null, *plan.operations))
+        shunt, zero, null_duration_s = choose_range(bench, trials), None, trials[0].duration_s
+    else:
+        shunt, zero, null_duration_s = replayed.shunt, replayed.zero, expected_duration_s(bench, null)
+    if zero is None:
+        progress("zero reading, DUT unpowered", 1)
+        zero = take_zero(bench, shunt)
+    return _FrontEnd(shunt, zero, null_duration_s)
 
 
 def _make_folder(folder: Path) -> bool:
@@ -112,6 +138,7 @@ def _quietly(action: Callable[[], None]) -> None:
 def _store(
     bench: Bench,
     plan: Plan,
+    dated: Dated,
     number: int,
     series: Series,
     null: Series,
@@ -129,12 +156,9 @@ def _store(
         dut_report=series.report,
         null_report=null.report,
         manifest=manifest,
-        provenance={
-            "utc": taken.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "software": f"labctl {__version__}",
-            "bench": bench.describe(),
-        },
+        provenance=provenance(bench, taken, plan.temperature_degc),
         truth=truth,
+        calibrations=dated.calibrations,
     )
     while True:
         path = plan.out / capture_name(taken, bench.board["name"], operation, number)
@@ -144,3 +168,9 @@ def _store(
             if not path.exists():
                 raise
         number += len(plan.operations)  # another measurement of this second, into the same folder
+
+
+def provenance(bench: Bench, taken: datetime.datetime, temperature_degc: float | None) -> dict[str, Any]:
+    """Tell where a capture comes from: when, by which software, on which bench, at which temperature if known."""
+    facts = {"utc": utc_text(taken), "software": f"labctl {__version__}", "bench": bench.describe()}
+    return facts if temperature_degc is None else {**facts, "temperature_degc": temperature_degc}

@@ -49,6 +49,17 @@ def check_calibration(calibration: Calibration, instrument: Identity, utc: str |
         raise ConfigError(f"{what} was taken after the readings of {utc}: check the computer's clock, or leave it out")
 
 
+def check_shunt(calibration: Calibration, shunt_ohm: float) -> None:
+    """Raise ConfigError for a calibration that holds for another shunt than one of this value."""
+    its_ohm = calibration.shunt_ohm
+    if its_ohm is not None and abs(its_ohm - shunt_ohm) > _SHUNT_RATIO * its_ohm:
+        raise ConfigError(
+            f"the {calibration.kind} calibration of {calibration.utc} was taken with a shunt of {its_ohm:g} ohm, the "
+            f"bench has {shunt_ohm:g} ohm: calibrate with this shunt (labctl calibrate {calibration.kind}), or leave "
+            "it out"
+        )
+
+
 def in_force(
     calibrations: Sequence[Calibration], instrument: Identity, wiring: Wiring, channels: Sequence[Channel]
 ) -> dict[str, Calibration]:
@@ -63,9 +74,10 @@ def in_force(
             raise ConfigError(f"two {kind} calibrations, of {found[kind].utc} and {calibration.utc}: apply one")
         check_calibration(calibration, instrument, None)
         found[kind] = calibration
-    gain = found.get("gain")
-    if gain is not None:
-        _check_gain(gain, wiring, channels)
+    if "gain" in found:
+        _check_gain(found["gain"], wiring, channels)
+    if "deskew" in found:
+        _check_deskew(found["deskew"], wiring, channels)
     return found
 
 
@@ -73,15 +85,28 @@ def _check_gain(gain: Calibration, wiring: Wiring, channels: Sequence[Channel]) 
     what = f"the gain calibration of {gain.utc}"
     if wiring.shunt is None or gain.shunt_ohm is None or len(channels) != 1 or channels[0].unit != "V":
         raise ConfigError(f"{what} is for a shunt seen by one channel, which this wiring has not: leave it out")
-    if abs(gain.shunt_ohm - wiring.shunt.resistance_ohm) > _SHUNT_RATIO * gain.shunt_ohm:
-        raise ConfigError(
-            f"{what} was taken with a shunt of {gain.shunt_ohm:g} ohm, the wiring says {wiring.shunt.resistance_ohm:g} "
-            "ohm: calibrate with this shunt (labctl calibrate gain), or leave it out"
-        )
+    check_shunt(gain, wiring.shunt.resistance_ohm)
     for channel in channels:
         settings = gain.channels.get(channel.name)
         if settings is None or not same_settings(channel, settings):
             raise ConfigError(
                 f"{what} was taken at another channel, range, offset or probe than {channel.name} has now: calibrate "
                 "at these settings (labctl calibrate gain), or leave it out"
+            )
+
+
+def _check_deskew(deskew: Calibration, wiring: Wiring, channels: Sequence[Channel]) -> None:
+    what = f"the deskew calibration of {deskew.utc}"
+    used = [*(c.name for c in channels), wiring.trigger_channel]
+    if set(used) != set(deskew.channels):
+        raise ConfigError(
+            f"{what} is for {' and '.join(deskew.channels)}, but shunt and trigger are on "
+            f"{' and '.join(str(name) for name in used)}: calibrate these (labctl calibrate deskew), or leave it out"
+        )
+    for channel in channels:
+        mine, settings = keys.settings(channel), deskew.channels[channel.name]
+        if any(mine[key] != settings[key] for key in mine.keys() & settings.keys()):
+            raise ConfigError(
+                f"{what} was taken with another probe or bandwidth limit than {channel.name} has now: calibrate with "
+                "these (labctl calibrate deskew), or leave it out"
             )
