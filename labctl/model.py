@@ -107,6 +107,21 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """A coverage interval for 95 %: the value plus and minus `expanded`, which is `coverage_factor` times `standard`.
+
+    `standard` is the combined standard uncertainty, `degrees_of_freedom` its effective number (infinite where type B
+    terms alone matter). `method` tells what the factor comes from, with its clause.
+    """
+
+    expanded: float
+    coverage_factor: float
+    degrees_of_freedom: float
+    standard: float
+    method: str
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What a comparison with a reference found out about a bench, to be applied to later captures.
 
@@ -203,11 +218,11 @@ class Result:
     """Statistics over the runs of one operation on one board, per iteration, null removed, with uncertainty.
 
     Expanded uncertainties are for 95 % with the `coverage_factor` of the energy. `budget` maps "duration", "power"
-    and "energy" to their contributions. `power_ripple_w` is without the instrument's noise `power_noise_w` where a
-    zero reading tells it (else that is None, and the noise in the ripple); the least and greatest current and power
-    are those of single samples, noise included. `energy_lag1_ratio` is the autocorrelation of neighbouring runs,
-    `energy_drift_j` the change of a line through them from the first run to the last, `energy_outliers` the runs
-    (counted from 0) that lie apart from the others; they are in every number.
+    and "energy" to their contributions, `intervals` to what these make. `power_ripple_w` is without the instrument's
+    noise `power_noise_w` where a zero reading tells it (else that is None, and the noise in the ripple); the least
+    and greatest current and power are those of single samples, noise included. `energy_lag1_ratio` is the
+    autocorrelation of neighbouring runs, `energy_drift_j` the change of a line through them from the first run to the
+    last, `energy_outliers` the runs (counted from 0) that lie apart from the others; they are in every number.
     """
 
     board: str
@@ -250,3 +265,4 @@ class Result:
     energy_lag1_ratio: float | None = None
     energy_drift_j: float | None = None
     energy_outliers: tuple[int, ...] = ()
+    intervals: Mapping[str, Interval] = field(default_factory=dict)

@@ -168,7 +168,8 @@ class Chain:
         x = first_a + a0 * m.weight
         xx = _dot(_dot(m.second, a[..., None, :]), a) + 2 * a0 * first_a + a0 * a0 * m.weight
         ux = _dot(_dot(m.second, a[..., None, :]), b) + b0 * first_a + a0 * first_b + a0 * b0 * m.weight
-        per_unit, true_drop = self.current_per_unit, self.true_drop_ratio
+        per_unit: Amount = self.current_per_unit
+        true_drop: Amount = self.true_drop_ratio
         if "gain" not in self.calibrations:
             per_unit /= 1 + d.resistance
         else:

@@ -11,7 +11,7 @@ from labctl.analysis import uncertainty
 from labctl.analysis.chain import Deviation, zero_applies
 from labctl.analysis.power import measure_windows
 from labctl.analysis.statistics import student_factor
-from labctl.analysis.uncertainty import Input, expanded, propagate, rectangular, shared_inputs
+from labctl.analysis.uncertainty import Input, deviated, expanded, interval, propagate, rectangular, shared_inputs
 from labctl.errors import CaptureError
 from labctl.model import Contribution, Shunt, Supply, Window, Wiring
 
@@ -64,13 +64,41 @@ def test_trapezoid_of_two_unequal_rectangles():
     assert half == pytest.approx(3 - math.sqrt(8 * 0.05), abs=1e-4)
 
 
-def test_three_rectangles_none_of_which_dominates_are_taken_as_normal():
-    # 2 %, 1 % and 1 %: the third is 0.45 of the other two together.
-    parts = [part(rectangular(a), "rectangular") for a in (2.0, 1.0, 1.0)]
-    half, factor = expanded(parts)
-    assert factor == pytest.approx(1.95996, abs=1e-4)
-    drawn = np.random.default_rng(3).uniform(-1, 1, (3, 1_000_000)).T @ np.array([2.0, 1.0, 1.0])
-    assert 0.95 < np.mean(np.abs(drawn) < half) < 0.97
+def test_three_rectangles_none_of_which_dominates_are_no_normal_either():
+    # Half-widths 2, 1 and 1: from 2 on the density is a parabola that ends at 4; tails (4 - q)^3 / 48 = 0.05.
+    found = interval([part(rectangular(a), "rectangular") for a in (2.0, 1.0, 1.0)])
+    assert found.expanded == pytest.approx(4 - (48 * 0.05) ** (1 / 3), rel=1e-6)
+    assert found.standard == pytest.approx(math.sqrt(6 / 3), rel=1e-12)
+    assert found.coverage_factor == pytest.approx(found.expanded / found.standard, rel=1e-12)
+    assert "JCGM 101" in found.method
+
+
+def test_the_method_is_told_and_effective_degrees_of_freedom_with_it():
+    normal = interval([part(3.0, degrees=4), part(4.0)])
+    assert "Welch" in normal.method
+    assert "JCGM 100" in normal.method
+    # (9 + 16)^2 / (81 / 4).
+    assert normal.degrees_of_freedom == pytest.approx(625 / (81 / 4), rel=1e-12)
+    assert normal.expanded == pytest.approx(5 * student_factor(625 / (81 / 4)), rel=1e-9)
+    mixed = interval([part(3.0, degrees=4), part(4.0, "rectangular")])
+    assert mixed.degrees_of_freedom == normal.degrees_of_freedom
+    assert "propagation of distributions" in mixed.method
+
+
+@pytest.mark.parametrize("share", [0.09, 0.11])
+def test_where_the_method_changes_the_interval_does_not(share):
+    found = interval([part(math.sqrt(share), "rectangular"), part(math.sqrt(1 - share))])
+    # A sum with excess kurtosis g = -1.2 share^2 has (Cornish and Fisher) the factor z + (z^3 - 3 z) g / 24.
+    z = 1.959964
+    assert found.coverage_factor == pytest.approx(z - (z**3 - 3 * z) * 1.2 * share**2 / 24, abs=1e-3)
+
+
+def test_contributions_of_one_key_are_one_error():
+    one = replace(part(rectangular(3.0), "rectangular"), key="shunt")
+    other = replace(part(-rectangular(1.0), "rectangular"), key="shunt")
+    assert interval([one, other]).expanded == pytest.approx(0.95 * 2.0, rel=1e-5)
+    assert interval([one, replace(other, key="other")]).expanded > 0.95 * 3.0
+    assert interval([one, replace(one, effect=-one.effect)]).expanded == 0.0
 
 
 def test_rectangles_with_type_a_agree_with_a_simulation():
@@ -96,6 +124,33 @@ def test_no_contribution_at_all_gives_zero():
     assert factor == pytest.approx(1.96, abs=1e-3)
 
 
+@pytest.mark.parametrize("degrees", [1, 2, 4])
+def test_few_values_beside_a_rectangle_have_the_distribution_of_both(degrees):
+    found = interval([part(1.0, "rectangular"), part(1.0, degrees=degrees)])
+    generator = np.random.default_rng(11)
+    n = 1_000_000
+    drawn = generator.uniform(-math.sqrt(3), math.sqrt(3), n) + generator.standard_t(degrees, n)
+    assert np.mean(np.abs(drawn) < found.expanded) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / n))
+
+
+def test_deviations_of_several_inputs_add_and_may_be_arrays():
+    def both(deviation):
+        return deviation, deviation
+
+    inputs = [
+        Input("a", lambda h: both(Deviation(gain={"CH1": h}, current=2 * h)), 0.01),
+        Input("b", lambda h: (Deviation(gain={"CH1": h, "CH2": -h}), Deviation()), 0.01),
+        Input("c", lambda h: (Deviation(), Deviation(timebase=h)), 0.01),
+    ]
+    errors = np.array([[0.1, 0.2], [0.01, 0.02], [3.0, 4.0]])
+    series, null = deviated(inputs, list(errors))
+    assert series.gain["CH1"] == pytest.approx([0.11, 0.22])
+    assert series.gain["CH2"] == pytest.approx([-0.01, -0.02])
+    assert series.current == pytest.approx([0.2, 0.4])
+    assert (series.timebase, null.timebase) == (0.0, pytest.approx([3.0, 4.0]))
+    assert null.gain["CH1"] == pytest.approx([0.1, 0.2])
+
+
 def test_propagation_is_exact_for_a_quadratic_model():
     # energy = 5 (1 + g) - 2 (1 + g)^2: slope 1 at g = 0.
     def model(series, null):
@@ -110,6 +165,18 @@ def test_propagation_is_exact_for_a_quadratic_model():
 
 WIRING = Wiring(Shunt(1.3, decoupling_f=4.7e-6), Supply(3.3), shunt_channel="CH1")
 DT_S = 1e-6
+
+
+def test_trials_of_a_window_are_what_each_deviation_by_itself_gives():
+    measurement, _ = measured()
+    mean = measurement.moments.mean()
+    inputs = shared_inputs(measurement, None, WIRING, 1e-5)
+    errors = np.random.default_rng(2).normal(0, 1, (len(inputs), 5)) * np.array([[i.standard] for i in inputs])
+    together = measurement.chain.flow(mean, deviated(inputs, list(errors))[0])
+    for k in range(5):
+        alone = measurement.chain.flow(mean, deviated(inputs, [float(e) for e in errors[:, k]])[0])
+        for name, value in alone._asdict().items():
+            assert np.broadcast_to(getattr(together, name), 5)[k] == pytest.approx(value[0], rel=1e-12), name
 
 
 def step_record(gain=1.0, add=0.0, dt_s=DT_S):
