@@ -84,14 +84,17 @@ class Bench:
     def connect(self, what: str, fixture: Fixture) -> None:
         """Put a fixture in the DUT's place (`FIXTURES`), or the DUT back ("dut"), the supply off meanwhile.
 
-        The supply then is on, for a pulse alone it stays off; a DUT that is back has answered. Raises ValueError for
-        another word, and what the DUT, the switch and the person's asking raise.
+        The supply then is on, for a pulse alone it stays off; a DUT that is back has answered. With a pulse the
+        shunt's channel sees the trigger pin's level, which its range must hold. Raises ValueError for another word,
+        and what the DUT, the switch and whoever is asked raise.
         """
         if what not in ("dut", *FIXTURES):
             raise ValueError(f"what {what!r} is not one of dut, {', '.join(FIXTURES)}")
         self.set_power(False)
         if self.simulation is not None:
             self.simulation.connect(what, asdict(fixture))
+        elif self.emulated:
+            self.ask(f"Run `labctl sim connect {what} --control HOST:PORT`, with the address that `sim start` printed")
         else:
             self.ask(_connecting(what, fixture, self.board))
         if what != "pulse":
@@ -142,21 +145,30 @@ def _connecting(what: str, fixture: Fixture, board: dict[str, Any]) -> str:
     }[what]
 
 
-def find_bench_file(path: Path | None) -> BenchFile | None:
-    """Find the bench file: the one named, else ./bench.toml, else the user's, else None for the emulated bench.
+def locate_bench_file(path: Path | None) -> Path | None:
+    """Say which bench file holds: the one named, else ./bench.toml, else the user's, else None for the emulated bench.
 
-    Raises ConfigError where the named file is missing or a file holds a wrong key or value.
+    Raises ConfigError where the named file is missing, or what has the name is no file.
     """
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     candidates = [path] if path is not None else [Path("bench.toml"), home / "labctl" / "bench.toml"]
     for candidate in candidates:
         if candidate.is_file():
-            return parse_bench(_read_toml(candidate), str(candidate))
+            return candidate
         if os.path.lexists(candidate):
             raise ConfigError(f"{candidate} is no file that can be read: a folder, a broken link, or a pipe")
     if path is not None:
         raise ConfigError(f"bench file {path} does not exist; leave --bench out to use the emulated bench")
     return None
+
+
+def find_bench_file(path: Path | None) -> BenchFile | None:
+    """Read the bench file that holds, None for the emulated bench.
+
+    Raises ConfigError as `locate_bench_file` does, and where the file holds a wrong key or value.
+    """
+    found = locate_bench_file(path)
+    return None if found is None else parse_bench(_read_toml(found), str(found))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,58 @@ def default_elf(board: str, profile: str = "Os") -> Path:
     return Path(__file__).resolve().parents[1] / "build" / "firmware" / board / profile / "firmware.elf"
 
 
+class _Ended(EnvironmentFault):
+    """The simulator has left."""
+
+
+class Control:
+    """A connection to the control socket of a simulator; `address` is HOST:PORT.
+
+    Raises ConfigError for what is no address, EnvironmentFault where no simulator answers there.
+    """
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
+            raise ConfigError(
+                f"{address!r} is not the control address of an emulated bench: HOST:PORT, as `labctl sim start` prints"
+            )
+        try:
+            self._socket = socket.create_connection((host, int(port)), timeout=CONTROL_TIMEOUT_S)
+        except OSError as error:
+            raise EnvironmentFault(
+                f"no emulated bench answers at {address} ({error.strerror or error}): start one with `labctl sim start`"
+            ) from error
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        """Send one command and return its answer. Raises EnvironmentFault where none comes."""
+        answer = b""
+        try:
+            self._socket.sendall(json.dumps(command).encode() + b"\n")
+            while not answer.endswith(b"\n"):
+                chunk = self._socket.recv(1 << 16)
+                if not chunk:
+                    raise _Ended("the simulator closed the connection")
+                answer += chunk
+            return json.loads(answer)
+        except TimeoutError as error:
+            raise EnvironmentFault(f"the simulator did not answer within {CONTROL_TIMEOUT_S:g} s") from error
+        except OSError as error:
+            raise _Ended(f"the simulator closed the connection: {error.strerror or error}") from error
+        except ValueError as error:
+            raise EnvironmentFault("what answers there is no simulator: it sends no JSON") from error
+
+    def tell(self, **command: Any) -> None:
+        """Send a command that gives nothing back. Raises ConfigError with the simulator's words where it refuses."""
+        answer = self.ask(**command)
+        if "error" in answer:
+            raise ConfigError(f"the simulator refuses {command['cmd']!r}: {answer['error']}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
 class Simulation:
     """One run of the simulator for one board; `seed` draws the errors of its world."""
 
@@ -44,7 +96,7 @@ class Simulation:
         self.faults: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Any = None
-        self._control: socket.socket | None = None
+        self._control: Control | None = None
         self.addresses: dict[str, Any] = {}
 
     def bench_file(self) -> BenchFile:
@@ -108,8 +160,7 @@ class Simulation:
             self._process.stdin.write(json.dumps(config).encode())
             self._process.stdin.close()
         self.addresses = self._read_addresses()
-        host, port = self.addresses["control"].rsplit(":", 1)
-        self._control = socket.create_connection((host, int(port)), timeout=CONTROL_TIMEOUT_S)
+        self._control = Control(self.addresses["control"])
 
     def _read_addresses(self) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
@@ -149,38 +200,30 @@ class Simulation:
 
     def ask(self, **command: Any) -> dict[str, Any]:
         """Send one command to the simulator's control socket and return its answer."""
+        with self._running() as control:
+            return control.ask(**command)
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[Control]:
         if self._control is None:
             raise EnvironmentFault("the simulator is not running")
-        answer = b""
         try:
-            self._control.sendall(json.dumps(command).encode() + b"\n")
-            while not answer.endswith(b"\n"):
-                chunk = self._control.recv(1 << 16)
-                if not chunk:
-                    raise EnvironmentFault(f"the simulator ended: {self._complaint()}")
-                answer += chunk
-        except TimeoutError as error:
-            raise EnvironmentFault(f"the simulator did not answer within {CONTROL_TIMEOUT_S:g} s") from error
-        except OSError as error:
+            yield self._control
+        except _Ended as error:
             raise EnvironmentFault(f"the simulator ended: {self._complaint()}") from error
-        return json.loads(answer)
 
     def connect(self, what: str, fixture: Mapping[str, float]) -> None:
         """Let a fixture take the DUT's place in the world, or the DUT come back; the supply stays as it is.
 
-        `fixture` holds the fields of bench.Fixture. Raises EnvironmentFault where the simulator refuses.
+        `fixture` holds fields of bench.Fixture. Raises ConfigError where the simulator refuses.
         """
-        facts = {("width_s" if key == "pulse_s" else key): value for key, value in fixture.items()}
-        self._tell(cmd="connect", what=what, **facts)
+        with self._running() as control:
+            control.tell(**connecting(what, fixture))
 
     def fire(self, n: int) -> None:
-        """Let the pulse generator give n pulses. Raises EnvironmentFault where the simulator refuses."""
-        self._tell(cmd="fire", n=n)
-
-    def _tell(self, **command: Any) -> None:
-        answer = self.ask(**command)
-        if "error" in answer:
-            raise EnvironmentFault(f"the simulator refuses {command['cmd']!r}: {answer['error']}")
+        """Let the pulse generator give n pulses. Raises ConfigError where the simulator refuses."""
+        with self._running() as control:
+            control.tell(cmd="fire", n=n)
 
     def fault(self) -> str:
         """Return what stopped the emulated core, empty where nothing did."""
@@ -214,6 +257,12 @@ class Simulation:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def connecting(what: str, fixture: Mapping[str, float]) -> dict[str, Any]:
+    """Make the control command that connects `what`; `fixture` holds fields of bench.Fixture."""
+    facts = {("width_s" if key == "pulse_s" else key): value for key, value in fixture.items()}
+    return {"cmd": "connect", "what": what, **facts}
 
 
 def truth_per_iteration(

@@ -144,17 +144,19 @@ class Acquisition:
         step_s = self._clock.true_s(plan.dt_s)
         shunt = {c: f for c, f in plan.front_ends.items() if f.signal == "shunt"}
         volts = {c: np.empty(plan.n_points) for c in shunt}
+        # What arrives earlier by a shorter cable must have happened.
+        lead_s = max(0.0, *(-f.skew_s for f in shunt.values())) if shunt else 0.0
         # One step past the last sample, so that rounding cannot leave it for ever out of reach.
-        last_s = first_s + plan.n_points * step_s
+        last_s = first_s + plan.n_points * step_s + lead_s
         n_done = 0
         while n_done < plan.n_points:
             if self._stop.is_set():
                 return False
             next_s = first_s + n_done * step_s
             viewer.look(next_s)
-            world.reach(next_s + step_s, POLL_S)
+            world.reach(next_s + step_s + lead_s, POLL_S)
             end_s, _ = world.reach(last_s, 0.0)
-            n = min(plan.n_points, math.floor((end_s - first_s) / step_s) + 1)
+            n = min(plan.n_points, math.floor((end_s - lead_s - first_s) / step_s) + 1)
             if n > n_done:
                 for channel, front_end in shunt.items():
                     volts[channel][n_done:n] = front_end.volts(world, next_s, step_s, n - n_done)

@@ -111,8 +111,8 @@ class Bench:
         leads = ("trigger", "shunt") if faults.get("wires") == "swapped" else ("shunt", "trigger")
         self._signals.update(zip(self._channels, leads, strict=True))
 
-    def connect(self, what: str, nominal: Nominal) -> None:
-        """Put a fixture in the DUT's place, or the DUT back; the supply stays as it is.
+    def connect(self, what: str, nominal: Nominal, runs: bool = False) -> None:
+        """Put a fixture in the DUT's place, or the DUT back; the supply stays as it is. See Fixture for `runs`.
 
         Raises ValueError for what is not known, OSError where the DUT does not switch.
         """
@@ -122,7 +122,7 @@ class Bench:
         with self._supply:
             on = self._has_power()
             if self._fixture is not None:
-                self._fixture.power(False)
+                self._fixture.close()
             elif what == "dut":
                 return
             elif on:
@@ -130,7 +130,7 @@ class Bench:
             self.world.shunt_at_pin = what == "pulse"
             if what != "dut":
                 self.nominal = nominal
-                self._fixture = Fixture(self.world, self.seed, what, nominal, on)
+                self._fixture = Fixture(self.world, self.seed, what, nominal, on, runs)
                 return
             self._fixture = None
             if on:

@@ -25,7 +25,7 @@ class Control:
     """Answer {"cmd": one of `COMMANDS`}, one object a line each way.
 
     connect: `what` takes the DUT's place ("load", "pulsed-load", "pulse"; "dut" comes back), with the fields of
-    fixture.Nominal. fire: the generator gives `n` pulses now.
+    fixture.Nominal, and `runs` for a generator that needs no firing. fire: the generator gives `n` pulses now.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -47,7 +47,8 @@ class Control:
                 return {"error": f"cmd {command!r} is not one of {', '.join(COMMANDS)}"}
             return getattr(self, f"_do_{command}")(request)
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+            missing = isinstance(error, KeyError)
+            return {"error": f"{error} is missing" if missing else str(error) or type(error).__name__}
 
     def _do_windows(self, _request: dict[str, Any]) -> dict[str, Any]:
         return {"windows": self._bench.world.windows()}
@@ -76,7 +77,7 @@ class Control:
         return {"faults": request["faults"]}
 
     def _do_connect(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._bench.connect(request["what"], Nominal.of(request))
+        self._bench.connect(request["what"], Nominal.of(request), bool(request.get("runs", False)))
         return {"connected": request["what"]}
 
     def _do_fire(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ any phase of whatever samples them.
 from __future__ import annotations
 
 import math
+import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ from typing import Any
 import numpy as np
 
 from instruments.sim.circuit import draw
+from instruments.sim.pin import SETTLED_TAUS
 from instruments.sim.world import World
 
 KINDS = ("load", "pulsed-load", "pulse")
 # Pulses that one command may ask for.
 PULSES_MAX = 10_000
 _WANDER_RATIO = 0.01
+# Between one handful of a free-running generator's pulses and the next.
+_TICK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -60,24 +64,43 @@ class Nominal:
 
 
 class Fixture:
-    """Act on the world in the place of a DUT that is off; `what` is one of `KINDS`."""
+    """Act on the world in the place of a DUT that is off; `what` is one of `KINDS`.
 
-    def __init__(self, world: World, seed: int, what: str, nominal: Nominal, on: bool) -> None:
+    With `runs` the generator gives pulses by itself, about as many as real time asks for, while an instrument looks;
+    else only when fired.
+    """
+
+    def __init__(self, world: World, seed: int, what: str, nominal: Nominal, on: bool, runs: bool = False) -> None:
         circuit = world.circuit
         self._world, self._what = world, what
         self._stretch = 1.0 + nominal.pulse_ratio(seed)
         self._nominal = nominal
         self._load_a = circuit.supply_v / (nominal.true_load_ohm(seed) + circuit.shunt_ohm)
         self._wander = np.random.default_rng([seed, zlib.crc32(b"fixture")])
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
         self.power(on)
+        self._thread = threading.Thread(target=self._run, name="generator", daemon=True)
+        if runs and what != "load":
+            self._thread.start()
 
     def power(self, on: bool) -> None:
-        """Switch the supply of the load; the generator has one of its own."""
-        self.on = on
-        self._world.stay(self._load_a if on and self._what == "load" else 0.0)
+        """Switch the supply of the load, and give all the time to settle; the generator has a supply of its own."""
+        with self._lock:
+            self.on = on
+            current_a = self._load_a if on and self._what == "load" else 0.0
+            settled_s = SETTLED_TAUS * self._world.circuit.tau_s + 1e-6
+            self._world.play(np.array([settled_s]), np.array([current_a]), np.array([0]))
+
+    def close(self) -> None:
+        """Take the fixture away: no more pulses, no current."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.power(False)
 
     def fire(self, n: int) -> None:
-        """Give n pulses now, each after at least its period less its width of quiet, and a period of quiet at the end.
+        """Give n pulses now, a period of quiet before the first and after the last.
 
         Raises ValueError for a load that nothing switches, and for a number of pulses out of range.
         """
@@ -85,12 +108,24 @@ class Fixture:
             raise ValueError('a "load" gives no pulses: connect "pulsed-load" or "pulse"')
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= PULSES_MAX:
             raise ValueError(f"n {n!r} must be a number of pulses, 1 to {PULSES_MAX}")
+        with self._lock:
+            self._play(n, self._nominal.width_s)
+
+    def _play(self, n: int, more_s: float) -> None:
+        """Append n pulses, quiet before and after each; `more_s` longer before the first and after the last."""
         nominal = self._nominal
-        length_s = np.empty(2 * n + 1)
-        length_s[0::2] = nominal.period_s - nominal.width_s
+        low_s = nominal.period_s - nominal.width_s
+        length_s = np.full(2 * n + 1, nominal.width_s)
+        length_s[0::2] = low_s
         length_s[0:-1:2] += nominal.period_s * _WANDER_RATIO * self._wander.random(n)
-        length_s[1::2] = nominal.width_s
-        length_s[[0, -1]] = nominal.period_s
+        length_s[[0, -1]] += more_s
         level = np.arange(2 * n + 1) % 2
         high_a = self._load_a if self.on and self._what == "pulsed-load" else 0.0
         self._world.play(length_s * self._stretch, level * high_a, level)
+
+    def _run(self) -> None:
+        n = max(1, round(_TICK_S / self._nominal.period_s))
+        while not self._closed.wait(n * self._nominal.period_s):
+            if self._world.viewed:
+                with self._lock:
+                    self._play(n, 0.0)

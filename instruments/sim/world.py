@@ -173,13 +173,6 @@ class World:
 
     # --- in the DUT's place, which is off: true seconds instead of its cycles ------------------------------------
 
-    def stay(self, current_a: float) -> None:
-        """Let the line stay at `current_a` and the pin low from where the line ends."""
-        with self._lock:
-            self._pin.edge(self._end_s, 0)
-            self._steady_a = current_a
-            self._tell()
-
     def play(self, length_s: np.ndarray, current_a: np.ndarray, level: np.ndarray) -> None:
         """Append pieces of these lengths, each with its current and its level of the pin; the last one stays."""
         with self._lock:
@@ -206,6 +199,12 @@ class World:
             self._viewers.discard(viewer)
             self._drop()
             self._tell()
+
+    @property
+    def viewed(self) -> bool:
+        """Tell whether an instrument holds the line, armed or filling."""
+        with self._lock:
+            return bool(self._viewers)
 
     def reach(self, wanted_s: float, timeout_s: float) -> tuple[float, bool]:
         """Wait at most `timeout_s` for the line to get to `wanted_s`; return (its end, whether it is steady).

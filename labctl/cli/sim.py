@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import click
 
-from labctl.cli.options import json_option, shunt_option
+from labctl.cli.options import Quantity, Tolerance, json_option, shunt_option
+
+control_option = click.option(
+    "--control", required=True, metavar="HOST:PORT", help="Control address that `labctl sim start` printed."
+)
 
 
 @click.group()
@@ -35,10 +40,56 @@ def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
             click.echo(f"  scope   {simulation.addresses['scope']}")
             click.echo(f"  DUT     {simulation.addresses['dut']}")
             click.echo(f"  power   {simulation.addresses['power']}")
+            click.echo(f"  control {simulation.addresses['control']}")
             click.echo("Ctrl-C stops it.")
         simulation.wait()
     except KeyboardInterrupt:
         interrupts.reset()  # this is how it is meant to end
     finally:
         simulation.stop()
+    return 0
+
+
+@command.command()
+@click.argument("what", type=click.Choice(["dut", "load", "pulsed-load", "pulse"]))
+@control_option
+@click.option("--load", "load_ohm", type=Quantity("ohm"), help="The load [default: 330 ohm].")
+@click.option("--load-tolerance", "load_tolerance_ratio", type=Tolerance(), help="Its tolerance [default: 0.1 %].")
+@click.option("--pulse", "pulse_s", type=Quantity("s"), help="Width of the pulse [default: 1 ms].")
+@click.option("--period", "period_s", type=Quantity("s"), help="From pulse to pulse, at least [default: 2 ms].")
+@click.option(
+    "--pulse-tolerance", "pulse_tolerance_ratio", type=Tolerance(), help="The generator's tolerance [default: 1 ppm]."
+)
+def connect(what: str, control: str, **given: float | None) -> int:
+    """Connect a known load or a pulse generator in the DUT's place, or the DUT again.
+
+    Load: a resistor behind the shunt. Pulsed load: the same, switched by the generator. Pulse: the generator's output
+    on the shunt's and on the trigger's channel. The generator runs by itself.
+    """
+    from labctl.simulation import Control, connecting
+
+    with contextlib.closing(Control(control)) as simulator:
+        fixture = {name: value for name, value in given.items() if value is not None}
+        simulator.tell(**connecting(what, fixture), runs=True)
+    click.echo(f"emulated bench: {what} connected")
+    return 0
+
+
+@command.command()
+@control_option
+@click.option("--trigger", metavar="FAULT", help="disconnected, inverted, stuck-high or extra-edge.")
+@click.option("--shunt", metavar="FAULT", help="reversed, disconnected or bypassed (by another ground).")
+@click.option("--wires", metavar="FAULT", help="swapped: shunt and trigger on each other's channel.")
+@click.option("--clear", is_flag=True, help="Take every fault away.")
+def fault(control: str, trigger: str | None, shunt: str | None, wires: str | None, clear: bool) -> int:
+    """Wire the emulated bench wrong, to see what a command says; what is not named is wired right."""
+    from labctl.simulation import Control
+
+    faults = {name: word for name, word in (("trigger", trigger), ("shunt", shunt), ("wires", wires)) if word}
+    if bool(faults) == clear:
+        raise click.UsageError("name a fault (--trigger, --shunt, --wires), or --clear alone")
+    with contextlib.closing(Control(control)) as simulator:
+        simulator.tell(cmd="faults", faults=faults)
+    listed = ", ".join(f"{name} {word}" for name, word in faults.items())
+    click.echo(f"emulated bench: {listed or 'no fault'}")
     return 0
