@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from labctl.cli.options import Quantity, json_option, power_option, shunt_option
 from labctl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from labctl.model import Operation
 
 DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.verify")
 
@@ -29,6 +33,14 @@ DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.ve
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Apply the zero reading of this capture.",
 )
+@click.option(
+    "--calibration",
+    "calibrations",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Apply what labctl calibrate found, repeatable.",
+)
+@click.option("--temperature", "temperature_degc", type=click.FloatRange(-60, 150), help="In °C; stored.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Errors of the emulated bench.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for what is taken [default: captures/DATE].")
 @power_option
@@ -43,6 +55,8 @@ def command(
     n_bytes: int | None,
     iterations: int,
     zero: Path | None,
+    calibrations: tuple[Path, ...],
+    temperature_degc: float | None,
     seed: int,
     out: Path | None,
     power: str,
@@ -53,34 +67,29 @@ def command(
     Without a bench file the emulated bench is used: nothing it prints was measured on silicon.
     """
     from labctl.bench import find_bench_file, open_bench
+    from labctl.benchfile import BenchFile
     from labctl.cli.output import Output, Report
-    from labctl.dut import DEFAULT_BYTES
+    from labctl.dated import check_resistance, read_dated
     from labctl.measure import Plan, measure
-    from labctl.model import Operation
-    from labctl.store import open_capture
 
     file = find_bench_file(bench_path)
-    if zero is not None:
-        if not zero.is_file():
-            raise ConfigError(f"--zero {zero} is no file: name a capture")
-        with open_capture(zero):  # a file that cannot be read is said before anything is switched on
-            pass
-    if n_bytes is not None and not any(name in DEFAULT_BYTES for name in operations or DEFAULT_OPERATIONS):
-        raise ConfigError(f"--bytes is for {', '.join(DEFAULT_BYTES)}; the operations asked take no message")
-    folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    if zero is not None and not zero.is_file():
+        raise ConfigError(f"--zero {zero} is no file: name a capture")
     plan = Plan(
-        operations=tuple(
-            Operation(
-                name,
-                bytes=(n_bytes or DEFAULT_BYTES[name]) if name in DEFAULT_BYTES else None,
-                n_runs=runs,
-                n_iterations=iterations,
-            )
-            for name in operations or DEFAULT_OPERATIONS
-        ),
-        out=folder,
+        operations=operations_of(operations, n_bytes, n_runs=runs, n_iterations=iterations),
+        out=out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ"),
         zero=zero,
+        calibrations=calibrations,
+        temperature_degc=temperature_degc,
     )
+    # What the files alone can tell is said before anything is switched on.
+    dated = read_dated(plan.calibrations, plan.zero)
+
+    def overrides(found: BenchFile) -> BenchFile:
+        found = found.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v)
+        check_resistance(dated, found.shunt.resistance_ohm)
+        return found
+
     report = Report(power=power, figures=True)
     n_complete = 0
     try:
@@ -89,7 +98,7 @@ def command(
             open_bench(
                 file,
                 board_name=board,
-                overrides=lambda f: f.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v),
+                overrides=overrides,
                 ask=output.ask,
                 seed=seed,
             ) as bench,
@@ -99,8 +108,28 @@ def command(
                 report.add(path)
     except BaseException:
         if n_complete:
-            click.echo(f"{n_complete} capture(s) are complete in {folder}: labctl analyze {folder}", err=True)
+            click.echo(f"{n_complete} capture(s) are complete in {plan.out}: labctl analyze {plan.out}", err=True)
         raise
     report.print(as_json=as_json)
     return 0
 
+
+def operations_of(
+    names: tuple[str, ...], n_bytes: int | None, *, n_runs: int, n_iterations: int = 1
+) -> tuple[Operation, ...]:
+    """Turn what --op and --bytes say into operations; without --op the usual ones. Raises ConfigError."""
+    from labctl.dut import DEFAULT_BYTES
+    from labctl.model import Operation
+
+    names = names or DEFAULT_OPERATIONS
+    if n_bytes is not None and not any(name in DEFAULT_BYTES for name in names):
+        raise ConfigError(f"--bytes is for {', '.join(DEFAULT_BYTES)}; the operations asked take no message")
+    return tuple(
+        Operation(
+            name,
+            bytes=(n_bytes or DEFAULT_BYTES[name]) if name in DEFAULT_BYTES else None,
+            n_runs=n_runs,
+            n_iterations=n_iterations,
+        )
+        for name in names
+    )

@@ -16,7 +16,7 @@ from labctl.errors import CaptureError, ConfigError, EnvironmentFault
 from labctl.model import SCHEMA_RESULTS
 
 if TYPE_CHECKING:
-    from labctl.model import Capture, Result
+    from labctl.model import Calibration, Capture, Result
 
 
 class Output:
@@ -76,6 +76,7 @@ class Report:
         self._truths: list[Mapping[str, float] | None] = []
         self._bench: Mapping[str, Any] = {}
         self._zeros: list[str] = []
+        self._calibrations: list[Calibration] = []
 
     def add(self, path: Path) -> None:
         """Analyse one capture. Raises LabctlError, naming the file, where it cannot give a number."""
@@ -91,6 +92,7 @@ class Report:
             zero = _zero_sentence(capture)
             if zero not in self._zeros:
                 self._zeros.append(zero)
+            self._calibrations += [c for c in capture.calibrations if c not in self._calibrations]
             if self.figures:
                 os.environ["MPLBACKEND"] = "agg"  # whatever the user's own setting, no window is wanted
                 from labctl.report.figure import waveform_figure
@@ -115,11 +117,15 @@ class Report:
 
     def print(self, *, as_json: bool) -> None:
         """Print everything added, as a page or as the one object of the JSON contract."""
+        from labctl.report.calibration import sentence, to_json
         from labctl.report.table import render, to_json_rows
+        from labctl.report.text import Sentences
 
         if as_json:
             rows = to_json_rows(self._results, [[str(path)] for path in self.paths], self._truths)
             document = {"schema": SCHEMA_RESULTS, "bench": dict(self._bench), "results": rows}
+            if self._calibrations:
+                document["calibrations"] = [to_json(calibration) for calibration in self._calibrations]
             click.echo(json.dumps(document, allow_nan=False))
             return
         from rich.console import Console
@@ -133,8 +139,9 @@ class Report:
                 f"The true values are the world's, at nominally {world_v:g} V; the computation was told "
                 f"{self._bench['supply_v']:g} V."
             )
-        for sentence in self._zeros:
-            console.print(sentence)
+        for text in self._zeros:
+            console.print(text)
+        console.print(Sentences([sentence(calibration) for calibration in self._calibrations]))
         folders = ", ".join(sorted({str(path.parent) for path in self.paths}))
         console.print(f"Captures{' and figures' if self.figures else ''} in {folders}", soft_wrap=True)
 
