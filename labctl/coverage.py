@@ -9,27 +9,33 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from labctl import interrupts
+from labctl.analysis.comparison import ratio
 from labctl.analysis.judgement import Judgement, judge
 from labctl.analysis.result import analyze
-from labctl.analysis.uncertainty import expanded
-from labctl.bench import open_bench
+from labctl.bench import Bench, Fixture, open_bench
+from labctl.calibrate import (
+    VALID_S,
+    Request,
+    calibrate_deskew,
+    calibrate_gain,
+    calibrate_timebase,
+    calibrate_zero,
+)
 from labctl.errors import CaptureError, ConfigError, EnvironmentFault, LabctlError
 from labctl.measure import Plan, measure
-from labctl.model import Contribution, Operation, Result
+from labctl.model import Operation, Result
 from labctl.report.coverage import Account, Failure
 from labctl.store import open_capture, read_truth
 
 OPERATIONS = (Operation("sha256", bytes=64), Operation("aes-128-ctr", bytes=64))
 KINDS = ("duration", "power", "energy", "energy_ratio")
-CALIBRATIONS = ("gain", "deskew", "timebase")
-# A calibration is used as soon as it is made.
-VALID_S = 86400.0
+CALIBRATIONS = ("zero", "gain", "deskew", "timebase")
 
 Progress = Callable[[str, int, int], None]
 
@@ -44,7 +50,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Interval:
+class Stated:
     """A stated interval, value ± expanded, and the truth that it should hold; all of one unit."""
 
     value: float
@@ -57,7 +63,7 @@ class Outcome:
     """The intervals that one bench stated, by kind: one of each operation, and one ratio."""
 
     seed: int
-    intervals: Mapping[str, tuple[Interval, ...]]
+    intervals: Mapping[str, tuple[Stated, ...]]
 
 
 def bench_seeds(seed: int, n: int) -> list[int]:
@@ -127,35 +133,37 @@ def measure_bench(seed: int, calibrate: tuple[str, ...] = ()) -> Outcome:
 
     Its captures are gone afterwards. Raises LabctlError or InstrumentError.
     """
-    if calibrate:
-        raise ConfigError(f"no calibration of {calibrate[0]} is known; leave --calibrate out")
     with tempfile.TemporaryDirectory(prefix="labctl-coverage-") as name:
         folder = Path(name)
         with open_bench(None, board_name=None, overrides=lambda file: file, ask=_nobody, seed=seed) as bench:
-            paths = list(measure(bench, Plan(OPERATIONS, folder)))
+            calibrations = tuple(_calibrate(bench, kind, folder) for kind in calibrate)
+            paths = list(measure(bench, Plan(OPERATIONS, folder, calibrations=calibrations)))
         judged = [_read(path) for path in paths]
-    intervals: dict[str, tuple[Interval, ...]] = {
-        "duration": tuple(Interval(r.duration_mean_s, r.duration_expanded_s, t["duration_s"]) for r, t in judged),
-        "power": tuple(Interval(r.power_mean_w, r.power_expanded_w, t["power_w"]) for r, t in judged),
-        "energy": tuple(Interval(r.energy_mean_j, r.energy_expanded_j, t["energy_j"]) for r, t in judged),
+    intervals: dict[str, tuple[Stated, ...]] = {
+        "duration": tuple(Stated(r.duration_mean_s, r.duration_expanded_s, t["duration_s"]) for r, t in judged),
+        "power": tuple(Stated(r.power_mean_w, r.power_expanded_w, t["power_w"]) for r, t in judged),
+        "energy": tuple(Stated(r.energy_mean_j, r.energy_expanded_j, t["energy_j"]) for r, t in judged),
     }
     (one, one_true), (other, other_true) = judged
+    comparison = ratio(one, other, "energy")
     truth = one_true["energy_j"] / other_true["energy_j"]
-    intervals["energy_ratio"] = (Interval(*_ratio(one, other), truth),)
+    intervals["energy_ratio"] = (Stated(comparison.value, comparison.expanded, truth),)
     _check(intervals)
     return Outcome(seed, intervals)
 
 
-def _ratio(one: Result, other: Result) -> tuple[float, float]:
-    """Give the ratio of two energies and its expanded uncertainty: errors of one key cancel."""
-    parts: dict[object, Contribution] = {}
-    for sign, r in ((1, one), (-1, other)):
-        for k, c in enumerate(r.budget["energy"]):
-            key = c.key or (sign, k)
-            effect = sign * c.effect / r.energy_mean_j
-            parts[key] = replace(c, effect=effect + (parts[key].effect if key in parts else 0.0))
-    value = one.energy_mean_j / other.energy_mean_j
-    return value, value * expanded(list(parts.values()))[0]
+def _calibrate(bench: Bench, kind: str, folder: Path) -> Path:
+    """Calibrate one bench against the emulated load or pulse, as `labctl calibrate` does by default."""
+    if kind not in CALIBRATIONS:
+        raise ConfigError(f"there is no calibration {kind!r}; there are {', '.join(CALIBRATIONS)}")
+    request, fixture = Request(OPERATIONS, folder, VALID_S[kind]), Fixture()
+    if kind == "zero":
+        return calibrate_zero(bench, request)
+    if kind == "gain":
+        return calibrate_gain(bench, request, fixture)
+    if kind == "deskew":
+        return calibrate_deskew(bench, request, fixture)
+    return calibrate_timebase(bench, request, fixture)
 
 
 def _read(path: Path) -> tuple[Result, Mapping[str, float]]:
@@ -167,11 +175,11 @@ def _read(path: Path) -> tuple[Result, Mapping[str, float]]:
     return result, truth
 
 
-def _judge(intervals: list[Interval]) -> Judgement:
+def _judge(intervals: list[Stated]) -> Judgement:
     return judge([i.value for i in intervals], [i.expanded for i in intervals], [i.truth for i in intervals])
 
 
-def _check(intervals: Mapping[str, tuple[Interval, ...]]) -> None:
+def _check(intervals: Mapping[str, tuple[Stated, ...]]) -> None:
     for kind, stated in intervals.items():
         for i in stated:
             if not (math.isfinite(i.value) and i.expanded >= 0 and math.isfinite(i.truth) and i.truth != 0):

@@ -23,7 +23,7 @@ EXIT_FAILURES = 4
     "--calibrate",
     "calibrations",
     multiple=True,
-    type=click.Choice(["gain", "deskew", "timebase"]),
+    type=click.Choice(["zero", "gain", "deskew", "timebase"]),
     help="Calibrate each bench first; repeatable.",
 )
 @json_option

@@ -18,8 +18,8 @@ from labctl.report.text import Sentences, wrap
 from labctl.units import NOT_KNOWN, percent
 
 SCHEMA = "labctl.coverage/1"
-# Percents below this have more zeros than a column holds.
-_SMALL_RATIO = 1e-7
+# Percents below this would have more zeros than a column holds.
+_PPM_BELOW_RATIO = 1e-4
 FIGURES = ("coverage", "bias", "spread", "tightness", "expanded")
 
 
@@ -98,7 +98,7 @@ def _what(account: Account) -> str:
 def _table(account: Account) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
-    for heading in ("n", "hold\nthe truth", "may be,\n%", "bias", "spread", "mean ±", "tight-\nness"):
+    for heading in ("n", "hold the\ntruth", "may be,\n%", "bias", "spread", "mean ±", "tight-\nness"):
         table.add_column(heading, justify="right", no_wrap=True)
     for kind, j in account.judgements.items():
         low, high = share_interval(j.coverage_ratio, account.n_complete)
@@ -141,8 +141,8 @@ def _signed(ratio: float) -> str:
 
 
 def _short(ratio: float) -> str:
-    """Print a ratio in percent, in few columns however small it is."""
-    return f"{100 * ratio:.1e} %" if 0 < abs(ratio) < _SMALL_RATIO else percent(ratio)
+    """Print a ratio in few columns however small it is."""
+    return f"{1e6 * ratio:.2g} ppm" if 0 < abs(ratio) < _PPM_BELOW_RATIO else percent(ratio)
 
 
 def _strict(value: float) -> float | None:

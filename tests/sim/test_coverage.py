@@ -185,3 +185,16 @@ def test_coverage_of_four_hundred_benches(elf):
         assert abs(j.bias_ratio) < max(1e-3, 0.1 * j.expanded_ratio), kind
     for kind in ("power", "energy"):
         assert study.judgements()[kind].tightness_ratio <= 1.3
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+def test_coverage_of_a_hundred_calibrated_benches(elf):
+    study = Coverage(Study(n_benches=100, seed=3, calibrate=("gain",)))
+    study.run()
+    assert study.failures == []
+    check_hits(study)
+    for kind, j in report(study).items():
+        assert abs(j.bias_ratio) < max(1e-3, 0.1 * j.expanded_ratio), kind
+    largest = max(i.expanded / i.truth for o in study.outcomes for i in o.intervals["energy"])
+    assert largest < 0.03

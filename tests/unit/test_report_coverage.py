@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from labctl import cli, coverage
-from labctl.coverage import KINDS, Coverage, Interval, Outcome, Study, bench_seeds
+from labctl.coverage import KINDS, Coverage, Outcome, Stated, Study, bench_seeds
 from labctl.errors import CaptureError, ConfigError, EnvironmentFault
 from labctl.report.coverage import render
 
@@ -19,7 +19,7 @@ def outcome(seed: int, error_ratio: float = 0.01) -> Outcome:
     """Give the outcome of a bench whose every value is off by `error_ratio`, in intervals of ± 2 %."""
     truths = {"duration": (3e-4, 5e-4), "power": (0.031, 0.032), "energy": (9.3e-6, 16e-6), "energy_ratio": (0.58,)}
     return Outcome(seed, {
-        kind: tuple(Interval(true * (1 + error_ratio), 0.02 * true, true) for true in of_kind)
+        kind: tuple(Stated(true * (1 + error_ratio), 0.02 * true, true) for true in of_kind)
         for kind, of_kind in truths.items()
     })
 
