@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -48,6 +49,7 @@ def test_any_visa_program_can_ask_who_is_there(bench):
     _, addresses = bench
     manager = pyvisa.ResourceManager("@py")
     try:
+        assert len(addresses["control"].split(":")) == 2
         for key, fields in (("scope", 4), ("power", 4)):
             instrument = manager.open_resource(
                 addresses[key], read_termination="\n", write_termination="\n", timeout=5000
@@ -58,6 +60,61 @@ def test_any_visa_program_can_ask_who_is_there(bench):
                 instrument.close()
     finally:
         manager.close()
+
+
+def ask(address, **command):
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=15) as link, link.makefile("rwb") as stream:
+        stream.write(json.dumps(command).encode() + b"\n")
+        stream.flush()
+        return json.loads(stream.readline())
+
+
+def test_a_load_is_connected_and_faults_are_tried_from_another_terminal(bench, labctl, tmp_path):
+    _, addresses = bench
+    control = ("--control", addresses["control"])
+    done = labctl("sim", "connect", "load", "--load", "220ohm", "--load-tolerance", "1%", *control, cwd=tmp_path)
+    assert done.stdout == "emulated bench: load connected\n"
+    assert ask(addresses["control"], cmd="status")["engine"] == "off"
+    draws = ask(addresses["control"], cmd="draws")["draws"]
+    assert 0.001 < abs(draws["load_ohm"] / 220.0 - 1) <= 0.01
+    done = labctl("sim", "fault", "--shunt", "reversed", "--wires", "swapped", *control, cwd=tmp_path)
+    assert "shunt reversed, wires swapped" in done.stdout
+    assert "no fault" in labctl("sim", "fault", "--clear", *control, cwd=tmp_path).stdout
+    labctl("sim", "connect", "pulse", "--pulse", "1 ms", "--period", "3 ms", *control, cwd=tmp_path)
+    labctl("sim", "connect", "dut", *control, cwd=tmp_path)
+    assert ask(addresses["control"], cmd="status")["engine"] != "off"
+    for arguments, word in (
+        (("fault", "--shunt", "lost"), "bypassed"),
+        (("fault",), "--clear"),
+        (("fault", "--clear", "--wires", "swapped"), "--clear"),
+        (("connect", "pulse", "--period", "1 ms"), "period_s"),
+        (("connect", "pulse", "--period", "1 ohm"), "10 ms"),
+        (("connect", "tea"), "pulsed-load"),
+    ):
+        done = labctl("sim", *arguments, *control, cwd=tmp_path, status=2)
+        assert word in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_control_address_that_is_none_or_where_nobody_answers(labctl, tmp_path):
+    for address in ("nonsense", "localhost:http", ":1", "localhost:70000"):
+        done = labctl("sim", "fault", "--clear", "--control", address, cwd=tmp_path, status=2)
+        assert "HOST:PORT" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    done = labctl("sim", "connect", "load", "--control", address, cwd=tmp_path, status=3)
+    assert "labctl sim start" in done.stderr
+
+
+def test_what_can_be_connected_is_one_list():
+    from instruments.sim.fixture import KINDS
+    from labctl.bench import FIXTURES
+    from labctl.cli.sim import connect
+
+    (what,) = (p for p in connect.params if p.name == "what")
+    assert KINDS == FIXTURES
+    assert tuple(what.type.choices) == ("dut", *FIXTURES)
 
 
 def test_ctrl_c_ends_it(bench):

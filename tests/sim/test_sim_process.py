@@ -415,6 +415,91 @@ def test_a_supply_that_does_not_switch_is_an_error_and_the_truth_is_told(bench):
     assert switch.ask("SYST:ERR?;:OUTP?") == '+0,"No error";0'
 
 
+def test_a_load_takes_the_supply_from_the_dut_and_gives_it_back(bench):
+    """The switch acts on what is connected: the DUT is off meanwhile, and boots where the switch is on."""
+    scope, switch, dut = bench.link("scope"), bench.link("power"), bench.link("dut")
+    assert bench.control(cmd="connect", what="load", load_ohm=220.0) == {"connected": "load"}
+    assert bench.control(cmd="status")["engine"] == "off"
+    dut.send("go")
+    assert dut.is_silent()
+    draws = bench.control(cmd="draws")["draws"]
+    assert abs(draws["load_ohm"] / 220.0 - 1) <= 0.001
+    drop_v = draws["supply_v"] * draws["shunt_ohm"] / (draws["load_ohm"] + draws["shunt_ohm"])
+    assert switch.ask("OUTP?") == "1"
+    on_v = mean_v(bench, scope)
+    switch.send("OUTP OFF")
+    assert switch.ask("OUTP?") == "0"
+    gain = 1 + bench.control(cmd="draws")["draws"]["channels"]["1"]["gain_ratio"]
+    # Twice 4 000 000 samples with noise of some codes: the mean is good to a thousandth of a code.
+    assert (on_v - mean_v(bench, scope)) / gain == pytest.approx(drop_v, abs=0.01 * 0.08 / 256)
+    assert bench.control(cmd="connect", what="dut") == {"connected": "dut"}
+    assert bench.control(cmd="status")["engine"] == "off"
+    switch.send("OUTP ON")
+    assert dut.ask("go") == "done"
+    for what in ("pulse", "dut", "dut"):
+        assert bench.control(cmd="connect", what=what) == {"connected": what}
+    assert dut.ask("go") == "done"
+    assert len(bench.control(cmd="windows")["windows"]) == 10
+
+
+def mean_v(bench, scope):
+    """Read the shunt's channel without a trigger."""
+    scope.send(":CHAN1:DISP 1;RANG 0.08;OFFS 0.02;:TIM:RANG 8E-4;:TRIG:SWE AUTO;:DIG CHAN1")
+    assert scope.ask("*OPC?") == "1"
+    scope.send(":WAV:SOUR CHAN1;:WAV:POIN:MODE RAW;:WAV:POIN MAX")
+    return (read_block(scope).mean() - 128) * 0.08 / 256 + 0.02
+
+
+def test_fired_pulses_reach_both_channels_and_swapped_wires_the_other_one(bench):
+    scope = bench.link("scope")
+    assert bench.control(cmd="connect", what="pulsed-load", width_s=200e-6, period_s=1e-3) == {
+        "connected": "pulsed-load"
+    }
+    bench.control(cmd="faults", faults={"wires": "swapped"})
+    for trigger, shunt in ((1, 2), (2, 1)):
+        scope.send(
+            f":CHAN{shunt}:DISP 1;RANG 0.08;OFFS 0.02;:CHAN{trigger}:DISP 1;RANG 8;OFFS 2"
+            ";:TIM:RANG 4E-4;REF LEFT;POS 0;:ACQ:MODE SEGM;SEGM:COUN 5"
+            f";:TRIG:SWE NORM;SOUR CHAN{trigger};LEV 1.65;:WAV:POIN:MODE RAW;:WAV:POIN MAX;SEGM:ALL ON;:SING"
+        )
+        until(scope, ":AER?", "+1")
+        assert bench.control(cmd="fire", n=5) == {"fired": 5}
+        until(scope, ":OPER:COND?", "+0")
+        scope.send(f":WAV:SOUR CHAN{shunt}")
+        codes = read_block(scope).reshape(5, -1).astype(float)
+        draws = bench.control(cmd="draws")["draws"]
+        gain = 1 + draws["channels"][str(shunt)]["gain_ratio"]
+        drop_v = draws["supply_v"] * draws["shunt_ohm"] / (draws["load_ohm"] + draws["shunt_ohm"])
+        # Left at the edge: the second quarter is high and settled (8 tau), the fourth low.
+        quarter = codes.shape[1] // 4
+        step = codes[:, quarter : int(1.9 * quarter)].mean() - codes[:, 3 * quarter :].mean()
+        assert step * 0.08 / 256 / gain == pytest.approx(drop_v, rel=2e-3)
+        bench.control(cmd="faults", faults={})
+    assert bench.control(cmd="windows") == {"windows": []}
+
+
+def test_what_cannot_be_connected_or_fired_is_said(bench):
+    for command, word in (
+        ({"cmd": "connect"}, "'what' is missing"),
+        ({"cmd": "connect", "what": "tea"}, "pulsed-load"),
+        ({"cmd": "connect", "what": ["load"]}, "pulsed-load"),
+        ({"cmd": "connect", "what": "load", "load_ohm": -1}, "load_ohm"),
+        ({"cmd": "connect", "what": "pulse", "period_s": 1e-4}, "period_s"),
+        ({"cmd": "fire", "n": 5}, "no generator"),
+    ):
+        assert word in bench.control(**command)["error"]
+    assert bench.link("dut").ask("go") == "done"
+    bench.control(cmd="connect", what="pulse")
+    assert "10000" in bench.control(cmd="fire", n=10**9)["error"]
+    for name in ("shunt", "wires"):
+        assert "lost" in bench.control(cmd="faults", faults={name: "lost"})["error"]
+    bench.control(cmd="connect", what="dut")
+    bench.control(cmd="faults", faults={"dut": {"stuck": True}})
+    assert bench.control(cmd="connect", what="load") == {"error": "stuck"}  # its supply does not let go
+    bench.control(cmd="faults", faults={})
+    works(bench)
+
+
 def test_the_serial_port_can_be_opened_again(bench):
     for _ in range(3):
         dut = bench.link("dut")
