@@ -14,7 +14,7 @@ from labctl import interrupts
 from labctl.analysis.pulses import Level, steady
 from labctl.bench import Bench
 from labctl.errors import CaptureError
-from labctl.model import Operation
+from labctl.model import Operation, Wiring
 from labctl.series import ANSWER_TIMEOUT_S, expected_duration_s, take_series, tau_s, trigger_settings
 
 N_DIVISIONS = 8
@@ -181,7 +181,11 @@ def utc_text(moment: datetime.datetime | None = None) -> str:
 
 def shunt_channels(bench: Bench) -> tuple[str, ...]:
     """Name the channels that carry current or supply, each once."""
-    wiring = bench.wiring
+    return channels_of(bench.wiring)
+
+
+def channels_of(wiring: Wiring) -> tuple[str, ...]:
+    """Name the channels of a wiring that carry current or supply, each once."""
     names = (wiring.shunt_channel, wiring.shunt_high_channel, wiring.shunt_low_channel)
     supply = wiring.supply.channel if wiring.supply else None
     return tuple(dict.fromkeys(name for name in (*names, supply) if name))

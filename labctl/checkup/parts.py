@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from instruments.protocols import Recorder
 from labctl.analysis.finding import FAULT, OK, Finding
 from labctl.bench import Bench
 from labctl.checkup.stages import Seen
-from labctl.frontend import shunt_channels
+from labctl.dut import Dut
+from labctl.frontend import channels_of
+from labctl.model import Wiring
 from labctl.units import quantity
 
 _NEEDED = {"null", "busy"}
@@ -15,32 +19,39 @@ _NEEDED = {"null", "busy"}
 
 def look_at_scope(bench: Bench, _: Seen) -> Iterator[Finding]:
     """See whether the oscilloscope has the channels that the bench file names."""
-    who, limits = bench.scope.identify(), bench.scope.capabilities()
-    wanted = [*shunt_channels(bench), str(bench.wiring.trigger_channel)]
-    absent = [name for name in wanted if name not in limits.channels]
-    what = f"{who.vendor} {who.model}, serial {who.serial}, driver {bench.file.scope.driver}"
-    if absent:
-        yield Finding(
-            "scope", FAULT,
-            f"{what}: it has {', '.join(limits.channels)} but not {', '.join(absent)}: correct the channels in [scope]",
-        )
-        return
-    yield Finding("scope", OK, f"{what}: shunt on {' and '.join(wanted[:-1])}, trigger on {wanted[-1]}")
+    yield about_scope(bench.scope, bench.file.scope.driver, bench.wiring)
 
 
 def look_at_dut(bench: Bench, _: Seen) -> Iterator[Finding]:
     """See whether the DUT runs firmware that fits board and labctl."""
-    dut, board = bench.dut, bench.board
+    yield about_dut(bench.dut, bench.board)
+
+
+def about_scope(scope: Recorder, driver: str, wiring: Wiring) -> Finding:
+    """Ask an oscilloscope who it is, and judge whether it has the channels of a wiring."""
+    who, limits = scope.identify(), scope.capabilities()
+    wanted = [*channels_of(wiring), str(wiring.trigger_channel)]
+    absent = [name for name in wanted if name not in limits.channels]
+    what = f"{who.vendor} {who.model}, serial {who.serial}, driver {driver}"
+    if absent:
+        return Finding(
+            "scope", FAULT,
+            f"{what}: it has {', '.join(limits.channels)} but not {', '.join(absent)}: correct the channels in [scope]",
+        )
+    return Finding("scope", OK, f"{what}: shunt on {' and '.join(wanted[:-1])}, trigger on {wanted[-1]}")
+
+
+def about_dut(dut: Dut, board: Mapping[str, Any]) -> Finding:
+    """Ask a DUT who it is, and judge whether its firmware fits board and labctl."""
     said = dut.hello()
     clock_hz, stated_hz = float(said["clock_hz"]), float(board["clock_hz"])
     lacking = sorted(_NEEDED - set(dut.list_operations()))
     compiler = dut.manifest().get("compiler", "unknown compiler")
     what = f"{said['board']}, {quantity(clock_hz, 'Hz')} from its {said['clock']}, firmware {said['build']}, {compiler}"
     if lacking:
-        yield Finding("DUT", FAULT, f"{what}: it does not know {', '.join(lacking)}: flash labctl's firmware")
-    elif clock_hz != stated_hz:
-        yield Finding(
+        return Finding("DUT", FAULT, f"{what}: it does not know {', '.join(lacking)}: flash labctl's firmware")
+    if clock_hz != stated_hz:
+        return Finding(
             "DUT", FAULT, f"{what}: the board's data say {quantity(stated_hz, 'Hz')}: flash the firmware of this labctl"
         )
-    else:
-        yield Finding("DUT", OK, what)
+    return Finding("DUT", OK, what)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from labctl.benchkeys import CHANNEL, FARAD, KEYS, OHM, SWITCH, VOLT, WORD, Key
+from labctl.cli.options import json_option
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 _METAVARS = {OHM: "OHM", VOLT: "V", FARAD: "F", WORD: "TEXT", CHANNEL: "N"}
 BENCH_TOML = Path("bench.toml")
+SCHEMA = "labctl.bench-check/1"
 
 
 class Typed(click.ParamType[Any]):
@@ -80,6 +84,44 @@ def new(out: Path, force: bool, **options: Any) -> int:
     named = "" if out == BENCH_TOML else f" --bench {out}"
     click.echo(f"Written: {out}\nNext: labctl bench check{named}")
     return 0
+
+
+@command.command()
+@click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
+@click.option("--board", help="Board [default: the bench file's, or stm32vldiscovery].")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Errors of the emulated bench.")
+@json_option
+def check(bench_path: Path | None, board: str | None, seed: int, as_json: bool) -> int:
+    """Open what the bench file names and say, one by one, what holds: connections, wiring, voltages.
+
+    Without a bench file the emulated bench is checked.
+    """
+    from rich.console import Console
+
+    from labctl.analysis.finding import any_fault
+    from labctl.bench import find_bench_file, locate_bench_file
+    from labctl.benchcheck import Subject, check_links, open_links
+    from labctl.cli.output import Output
+    from labctl.report.findings import heading, render, summarize, to_json
+
+    path = locate_bench_file(bench_path)
+    subject = Subject(find_bench_file(path) if path else None, path, board, seed)
+    console = Console(highlight=False, quiet=as_json, width=None if sys.stdout.isatty() else 80)
+    findings = []
+    with Output(quiet=as_json) as output, open_links(subject, output.progress) as links:
+        name, emulated = links.file.bench.name, links.emulated
+        with output.paused():
+            console.print(heading("Check", name, emulated, str(path or "no bench file")))
+        for finding in chain(links.findings, check_links(links, output.ask, output.progress)):
+            findings.append(finding)
+            with output.paused():
+                console.print(render(finding))
+    console.print(summarize(findings))
+    if as_json:
+        facts = {"name": name, "emulated": emulated, "file": str(path) if path else None}
+        document = {"schema": SCHEMA, "bench": facts, "findings": to_json(findings)}
+        click.echo(json.dumps(document, allow_nan=False))
+    return 1 if any_fault(findings) else 0
 
 
 def _ask_all(draft: Draft) -> None:

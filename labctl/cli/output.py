@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -50,6 +51,14 @@ class Output:
         """Show how far the work is."""
         self._bar.update(self._task, description=text, completed=done, total=total)
 
+    def show(self, page: Any) -> None:
+        """Print something to stdout while the work goes on: text, or what rich renders."""
+        from rich.console import Console
+
+        self._bar.stop()
+        Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(page)
+        self._bar.start()
+
     def ask(self, sentence: str) -> None:
         """Ask the person to do something by hand and wait for Enter. Raises ConfigError where nobody can answer."""
         if not sys.stdin.isatty():
@@ -57,8 +66,14 @@ class Output:
                 f"{sentence}: but nobody is at the keyboard. Name the supply's switch in [dut] power of the bench "
                 "file, or apply an earlier zero reading with --zero FILE"
             )
+        with self.paused():
+            click.prompt(f"{sentence}, then press Enter", default="", show_default=False, prompt_suffix=" ", err=True)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Take the progress out of the way of what is printed or asked in between."""
         self._bar.stop()
-        click.prompt(f"{sentence}, then press Enter", default="", show_default=False, prompt_suffix=" ", err=True)
+        yield
         self._bar.start()
 
 
