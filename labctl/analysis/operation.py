@@ -83,7 +83,11 @@ class PerOperation:
         Scatter of time and energy is drawn correlated as the runs are. What the edges add to the time, they add to the
         energy at the operation's own power, as in the budget.
         """
-        shared = [Term(i.standard, i.distribution, i.degrees_of_freedom) for i in self._inputs]
+        # Inputs of one key are one error, drawn once.
+        by_key = {item.key or f"#{k}": item for k, item in enumerate(self._inputs)}
+        places = [list(by_key).index(item.key or f"#{k}") for k, item in enumerate(self._inputs)]
+        shared = [Term(1.0, item.distribution, item.degrees_of_freedom) for item in by_key.values()]
+        standards = np.array([[item.standard] for item in self._inputs]).reshape(-1, 1)
         scatter = _joint_scatter(self.series.runs, self.kind, 1 / self.n)
         if self.null is not None:
             scatter += _joint_scatter(self.null.runs, self.kind, -1 / self.n)
@@ -93,7 +97,9 @@ class PerOperation:
 
         def model(errors: np.ndarray) -> np.ndarray:
             common, own, ends = np.split(errors, [len(shared), len(shared) + len(scatter)])
-            time, energy = self._time_and_energy(*uncertainty.deviated(self._inputs, list(common)))
+            time, energy = self._time_and_energy(
+                *uncertainty.deviated(self._inputs, list(standards * common[places]))
+            )
             time, energy = time + in_time @ own, energy + in_energy @ own
             power, time = energy / time, time + of_edges @ ends
             return np.stack([time, power, power * time])
@@ -106,8 +112,9 @@ class PerOperation:
             return np.stack([time, energy / time, energy])
 
         (budget,) = uncertainty.propagate(self._inputs, model)
-        for quantity, values in zip(uncertainty.QUANTITIES, (self.duration, self.power, self.energy), strict=True):
-            _add_scatter(budget[quantity], "repeatability", quantity, values, 1.0)
+        values = (self.duration, self.power, self.energy)
+        for quantity, unit, scattered in zip(uncertainty.QUANTITIES, uncertainty.UNITS, values, strict=True):
+            _add_scatter(budget[quantity], "repeatability", unit, scattered, 1.0)
         power_w = self.energy.mean / self.duration.mean
         dt_s = self.series.measurement.chain.dt_s
         _add_edges(budget, _EDGES, self.duration.std * self.n, dt_s, self.n, power_w)
@@ -115,14 +122,14 @@ class PerOperation:
             null = self.null.measurement
             times, _, energies, _ = (np.array(c) for c in _columns(self.null.runs, self.kind))
             key = keys.reading("null", null.moments.weight, null.moments.first)
-            _add_scatter(budget["duration"], "null", "duration", summarize(times), -1 / self.n, key and f"{key}, time")
-            _add_scatter(budget["energy"], "null", "energy", summarize(energies), -1 / self.n, key and f"{key}, energy")
+            _add_scatter(budget["duration"], "null", "s", summarize(times), -1 / self.n, key and f"{key}, time")
+            _add_scatter(budget["energy"], "null", "J", summarize(energies), -1 / self.n, key and f"{key}, energy")
             # Its share of time and energy depends on the operation's power: no other result has the same.
-            _add_scatter(budget["power"], "null", "power", summarize(energies - power_w * times),
+            _add_scatter(budget["power"], "null", "J", summarize(energies - power_w * times),
                          -1 / (self.n * self.duration.mean))
             _add_edges(budget, _NULL_EDGES, summarize(times).std, null.chain.dt_s, self.n, power_w,
                        key and f"{key}, edges")
-        return budget
+        return {quantity: uncertainty.independent(parts) for quantity, parts in budget.items()}
 
     def _time_and_energy(self, of_series: Deviation, of_null: Deviation) -> tuple[np.ndarray, np.ndarray]:
         """Give time and energy of one operation under deviations: (1,) each, or (trials,)."""
@@ -166,12 +173,11 @@ def _degrees(values: Summary) -> float:
 
 
 def _add_scatter(
-    parts: list[Contribution], name: str, quantity: str, values: Summary, factor: float, key: str = ""
+    parts: list[Contribution], name: str, unit: str, values: Summary, factor: float, key: str = ""
 ) -> None:
     """Add the standard error of a mean, which knows the autocorrelation."""
     if values.std == 0:
         return
-    unit = uncertainty.UNITS[uncertainty.QUANTITIES.index(quantity)]
     parts.append(Contribution(
         name, "A", "normal", values.se, unit, values.se * factor, _degrees(values), f"{values.n} windows", key,
     ))

@@ -134,12 +134,18 @@ def expanded(contributions: Sequence[Contribution]) -> tuple[float, float]:
 
 
 def independent(contributions: Iterable[Contribution]) -> list[Contribution]:
-    """Join contributions of one key, which are one error, so that all that is left is independent."""
+    """Join contributions of one key, which are one error, so that all that is left is independent.
+
+    The shorter name stays: an error by itself rather than as part of a calibration.
+    """
     found: dict[str, Contribution] = {}
     for number, c in enumerate(contributions):
         key = c.key or f"#{number}"
         first = found.get(key)
-        found[key] = c if first is None else replace(first, effect=first.effect + c.effect)
+        if first is None:
+            found[key] = c
+        else:
+            found[key] = replace(min(first, c, key=lambda x: len(x.name)), effect=first.effect + c.effect)
     return list(found.values())
 
 

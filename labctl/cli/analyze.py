@@ -42,7 +42,7 @@ def command(files: tuple[Path, ...], rate_hz: float | None, power: str, as_json:
     from labctl.foreign import Given
 
     wiring = Given(**given)
-    captures, foreign = _sort(files)
+    captures, foreign = sort_files(files)
     if captures and foreign:
         raise ConfigError(f"{captures[0]} is a capture of labctl, {foreign[0]} is not: analyse one kind at a time")
     if captures:
@@ -51,7 +51,7 @@ def command(files: tuple[Path, ...], rate_hz: float | None, power: str, as_json:
         if wiring != Given() or rate_hz is not None:
             raise ConfigError("a capture holds its own wiring: the options for files of other tools do not apply to it")
         report = Report(power=power)
-        status = _each(captures, report.add)
+        status = each_file(captures, report.add)
         if report.paths:
             report.print(as_json=as_json)
         return status
@@ -60,7 +60,7 @@ def command(files: tuple[Path, ...], rate_hz: float | None, power: str, as_json:
     return 0
 
 
-def _sort(files: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
+def sort_files(files: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
     """Tell captures from other files by their first bytes; a folder stands for the captures in it."""
     captures: list[Path] = []
     foreign: list[Path] = []
@@ -87,7 +87,7 @@ def _is_hdf5(path: Path) -> bool:
         return False  # the reader of foreign files says what is wrong with it
 
 
-def _each(paths: list[Path], action: Any) -> int:
+def each_file(paths: list[Path], action: Any) -> int:
     """Do something with each file; one that cannot be read does not hide the others. Return the exit status."""
     status = 0
     for path in paths:
@@ -117,7 +117,7 @@ def _analyze_files(paths: list[Path], given: Any, rate_hz: float | None, power: 
             bench = f"shunt {given.shunt_ohm:g} ohm" if given.shunt_ohm else "no shunt given"
             console.print(render_file(report.description, report.result, report.warnings, bench))
 
-    status = _each(paths, one)
+    status = each_file(paths, one)
     if as_json and objects:
         click.echo(json.dumps(objects[0] if len(paths) == 1 else {"files": objects}, allow_nan=False))
     return status
