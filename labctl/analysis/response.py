@@ -75,23 +75,39 @@ def fit_step(t_s: np.ndarray, values: np.ndarray) -> Step:
 
     Raises CaptureError where there is no step, or where it does not settle before the record ends.
     """
-    base_part = values[t_s < -GUARD_S]
-    tail = t_s > GUARD_S
+    base, change, noise = _levels(t_s, values)
+    base_part, tail = values[t_s < -GUARD_S], t_s > GUARD_S
     t, y = t_s[tail], values[tail]
-    if len(base_part) < _BLOCKS or len(t) < 4 * _BLOCKS:
-        raise CaptureError("the record is too short about the step: record more samples before and after it")
-    base, noise = float(base_part.mean()), float(base_part.std())
-    plateau = float(y[-int(_PLATEAU_RATIO * len(y)) :].mean())
-    change = plateau - base
-    if abs(change) <= _SIGNIFICANT * noise / math.sqrt(min(len(base_part), _PLATEAU_RATIO * len(y))):
-        raise CaptureError(
-            f"no step of the current follows the trigger's edge: {change:.3g} of the channel's unit in noise of "
-            f"{noise:.3g}: check that the load is switched by the generator, and that the supply is on"
-        )
     tau_s, faded = _guess(t, (y - base) / change)
     if faded:
         return _fast_step(t_s, values, base, change, noise)
     return _fit(t, y, base, base_part, change, tau_s)
+
+
+def rough_tau_s(t_s: np.ndarray, values: np.ndarray) -> float:
+    """Estimate the time constant of a step to within a few per cent of the record, and no less than the guard.
+
+    Raises CaptureError where there is no step.
+    """
+    base, change, _ = _levels(t_s, values)
+    tail = t_s > GUARD_S
+    return _guess(t_s[tail], (values[tail] - base) / change)[0]
+
+
+def _levels(t_s: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
+    """Find the level before a step, the change to its plateau, and the noise. Raises CaptureError for none."""
+    base_part, y = values[t_s < -GUARD_S], values[t_s > GUARD_S]
+    if len(base_part) < _BLOCKS or len(y) < 4 * _BLOCKS:
+        raise CaptureError("the record is too short about the step: record more samples before and after it")
+    base, noise = float(base_part.mean()), float(base_part.std())
+    plateau = y[-int(_PLATEAU_RATIO * len(y)) :]
+    change = float(plateau.mean()) - base
+    if abs(change) <= _SIGNIFICANT * noise / math.sqrt(min(len(base_part), len(plateau))):
+        raise CaptureError(
+            f"no step of the current follows the trigger's edge: {change:.3g} of the channel's unit in noise of "
+            f"{noise:.3g}: check that the load is switched by the generator, and that the supply is on"
+        )
+    return base, change, noise
 
 
 def _guess(t: np.ndarray, part: np.ndarray) -> tuple[float, bool]:

@@ -38,12 +38,17 @@ def look_at_shunt(bench: Bench, seen: Seen) -> Iterator[Finding]:
             f"shunt_probe_ratio in [scope] ({probe_ratio:g})",
         )
         return
+    for name in shunt_channels(bench):
+        channel = on.channels[name]
+        seen.waiting_v[name] = steady(channel).mean
+        seen.margin_v = max(seen.margin_v, channel.accuracy.offset_limit if channel.accuracy else 0.0)
     bench.set_power(False)
     off = read_zero(bench, seen.wide)
     bench.set_power(True)
     bench.dut.hello()
     lost = _has_forgotten(bench)
     drop = _drop(bench, on, off)
+    seen.reads = drop.seen and drop.change_v > 0
     yield judge.judge_switch(drop, lost, by_hand=bench.switch is None)
     if lost or drop.seen:
         found = judge.judge_shunt(drop, bench.wiring, bench.board, probe_ratio)

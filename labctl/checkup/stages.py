@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from instruments.errors import InstrumentError
 from instruments.protocols import ChannelSettings
@@ -32,10 +32,15 @@ class Seen:
     """What one stage leaves to the next.
 
     `wide` are settings that show the shunt, `zero` a reading of no current at these; None where the shunt is at fault.
+    `waiting_v` are the readings of the shunt's channels while the DUT waits, `margin_v` the room their offsets need;
+    `reads` tells whether the shunt reads a current of the right sign, however large.
     """
 
     wide: tuple[ChannelSettings, ...] = ()
     zero: Record | None = None
+    waiting_v: dict[str, float] = field(default_factory=dict)
+    margin_v: float = 0.0
+    reads: bool = False
     clock: Clock | None = None
 
 

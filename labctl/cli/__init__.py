@@ -17,7 +17,12 @@ from labctl.errors import LabctlError
 
 COMMANDS = {
     "measure": "Measure operations on a board and print their energy.",
+    "bench": "Write a bench file, and check it against what is connected.",
+    "selftest": "Test what the bench resolves, and name what is wrong with its wiring.",
+    "calibrate": "Compare the bench with a known current, pulse or clock.",
     "analyze": "Recompute every number from captures, or analyse files of a scope.",
+    "budget": "Print what makes a result uncertain, line by line.",
+    "coverage": "Judge on many emulated benches how often stated intervals hold the truth.",
     "sim": "Run the emulated bench for other programs.",
 }
 EXIT_DEVICE = 1

@@ -51,14 +51,6 @@ class Output:
         """Show how far the work is."""
         self._bar.update(self._task, description=text, completed=done, total=total)
 
-    def show(self, page: Any) -> None:
-        """Print something to stdout while the work goes on: text, or what rich renders."""
-        from rich.console import Console
-
-        self._bar.stop()
-        Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(page)
-        self._bar.start()
-
     def ask(self, sentence: str) -> None:
         """Ask the person to do something by hand and wait for Enter. Raises ConfigError where nobody can answer."""
         if not sys.stdin.isatty():
