@@ -14,7 +14,7 @@ from labctl.analysis import keys
 from labctl.analysis.benefit import drawback
 from labctl.bench import Bench, Fixture
 from labctl.dated import CALIBRATION
-from labctl.errors import ConfigError, LabctlError
+from labctl.errors import CaptureError, ConfigError, LabctlError
 from labctl.frontend import utc_text
 from labctl.measure import provenance
 from labctl.model import Calibration, Capture, Contribution, Operation
@@ -32,7 +32,7 @@ class Request:
 
     `operations` choose range and offset, as a measurement of them does; delay and time base do without. `valid_s` is
     how long the calibration holds from now. With `force` a calibration is stored that leaves its number no better
-    known than none would.
+    known than none would, or that nothing told explains.
     """
 
     operations: tuple[Operation, ...]
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Found:
-    """What a calibration found: `Calibration` without what the bench and the clock add."""
+    """What a calibration found: `Calibration` without what the bench and the clock add, and what speaks against it."""
 
     kind: str
     value: float
@@ -53,7 +53,7 @@ class Found:
     method: str
     channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shunt_ohm: float | None = None
-    remarks: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 def keys_of(bench: Bench) -> keys.Keys:
@@ -98,20 +98,23 @@ def check_benefit(bench: Bench, request: Request, found: Found, record: Record) 
 
 
 def store(bench: Bench, request: Request, found: Found, records: Mapping[str, Record]) -> Path:
-    """Write a calibration with its readings and return the path. Raises ConfigError where it would do harm.
+    """Write a calibration with its readings and return the path.
 
-    Raises FileFault and EnvironmentFault where it cannot be written.
+    Unless the request forces it, raises ConfigError where it would do harm and CaptureError where its value is in
+    doubt; FileFault and EnvironmentFault where it cannot be written.
     """
     record = next(iter(records.values()))
     harm = check_benefit(bench, request, found, record)
+    if found.doubt and not request.force:
+        raise CaptureError(f"{found.doubt}. Nothing was stored; --force stores it all the same")
     taken = datetime.datetime.now(datetime.UTC)
-    remarks = found.remarks + ((f"stored by --force: {harm}",) if harm else ())
+    remarks = [f"stored by --force: {text}" for text in (harm, found.doubt) if text]
     capture = Capture(
         records=records,
         wiring=bench.wiring,
         board=bench.board,
         provenance={**provenance(bench, taken, request.temperature_degc), "what": CALIBRATION,
-                    "remarks": list(remarks)},
+                    "remarks": remarks},
         calibrations=(_calibration(bench, request, found, record, taken),),
     )
     return write_capture(request.out / f"calibration-{found.kind}-{taken:%Y%m%dT%H%M%SZ}.h5", capture)

@@ -218,12 +218,12 @@ def _found(
     shunt = bench.wiring.shunt
     assert shunt is not None
     limits = math.fsum(abs(c.effect) * math.sqrt(3) for c in known.contributions) + shunt.tolerance_ratio
-    remarks = []
+    doubt = ""
     if channel.accuracy is not None and abs(value - 1) > limits + channel.accuracy.gain_ratio:
-        remarks.append(
-            f"the factor lies further from 1 than all tolerances together explain ({percent(abs(value - 1))} against "
-            f"{percent(limits + channel.accuracy.gain_ratio)}): check the values of shunt, load and supply, and the "
-            "contacts of the shunt; it is applied as it is"
+        doubt = (
+            f"the current that flows is {value:.4g} times the current read, further from 1 than all tolerances "
+            f"together explain ({percent(limits + channel.accuracy.gain_ratio)}): check the values of shunt, load and "
+            "supply; where contacts add to the shunt, tell its tolerance accordingly ([shunt] tolerance_ratio)"
         )
     return Found("gain", value, "1", (*known.contributions, *noise), known.method,
-                 {channel.name: keys.settings(channel)}, shunt.resistance_ohm, tuple(remarks))
+                 {channel.name: keys.settings(channel)}, shunt.resistance_ohm, doubt)

@@ -35,8 +35,7 @@ N_WIDTHS = 4
 WIDTH_MARGIN_RATIO = 0.1
 # Windows long enough that the sample clock's resolution is a tenth of a ppm, and what the null leaves is less.
 BUSY_S = 50e-3
-N_BUSY = 5
-N_NULL = 20
+N_WINDOWS = 5
 # How far a pulse may be from what it is said to be, in limits of reference and instrument together, before it is
 # another pulse.
 WIDTH_LIMITS_MAX = 5.0
@@ -132,30 +131,37 @@ def _of_pulse(bench: Bench, fixture: Fixture, progress: Progress) -> tuple[Found
 
 def _of_crystal(bench: Bench, progress: Progress) -> tuple[Found, dict[str, Record]]:
     """Compare cycles with durations, of long busy windows less the null windows' mean."""
-    progress("windows of the DUT", 0, 2)
+    progress("empty windows", 0, 2)
     clock_hz, tolerance = float(bench.board["clock_hz"]), float(bench.board["crystal_tolerance_ratio"])
-    null = Operation("null", n_runs=N_NULL)
-    null_series = take_series(bench, null, (), expected_duration_s(bench, null))
     one_s = expected_duration_s(bench, Operation("busy"))
-    busy = Operation("busy", n_runs=N_BUSY, n_iterations=max(1, math.ceil(BUSY_S / one_s)))
-    interrupts.check()
-    progress(f"{N_BUSY} windows of {quantity(BUSY_S, 's')}", 1, 2)
-    series = take_series(bench, busy, (), expected_duration_s(bench, busy))
-    null_s = summarize(_durations_s(null_series.record, bench.wiring, N_NULL, bench))
-    null_cycles = float(np.mean(null_series.report.cycles))
-    seen_s = np.array(_durations_s(series.record, bench.wiring, N_BUSY, bench)) - null_s.mean
-    true_s = (np.array(series.report.cycles) - null_cycles) / clock_hz
-    dt_s = series.record.dt_s
-    assert dt_s is not None
-    seen = stretch(true_s, seen_s, dt_s)
-    seen = replace(seen, standard_ratio=math.hypot(seen.standard_ratio, null_s.se / float(true_s.mean())))
+    busy = Operation("busy", n_runs=1, n_iterations=max(1, math.ceil(BUSY_S / one_s)))
+    null_cycles, null_s, null_record = _windows(bench, Operation("null", n_runs=1))
+    progress(f"{N_WINDOWS} windows of {quantity(BUSY_S, 's')}", 1, 2)
+    cycles, busy_s, record = _windows(bench, busy)
+    empty = summarize(null_s)
+    seen_s, true_s = busy_s - empty.mean, (cycles - float(np.mean(null_cycles))) / clock_hz
+    assert record.dt_s is not None
+    seen = stretch(true_s, seen_s, record.dt_s)
+    seen = replace(seen, standard_ratio=math.hypot(seen.standard_ratio, empty.se / float(true_s.mean())))
     reference = Contribution("crystal", "B", "rectangular", rectangular(tolerance), "1", rectangular(tolerance),
                              source="crystal's tolerance", key=f"crystal, {keys_of(bench).bench}")
     method = f"cycles of the DUT, whose crystal is within {1e6 * tolerance:g} ppm, in {seen.n} windows of " \
              f"{quantity(float(true_s.mean()), 's')}"
-    _check(seen, float(true_s.mean()), series.record, tolerance, "check the DUT's crystal and the clock of its board")
-    records = {"busy": series.record, "null": null_series.record}
-    return _timebase(bench, seen, reference, method, seen_s), records
+    _check(seen, float(true_s.mean()), record, tolerance, "check the DUT's crystal and the clock of its board")
+    return _timebase(bench, seen, reference, method, seen_s), {"busy": record, "null": null_record}
+
+
+def _windows(bench: Bench, operation: Operation) -> tuple[np.ndarray, np.ndarray, Record]:
+    """Take windows of an operation, each with the whole memory for it: cycles and durations, (windows,) each."""
+    duration_s = expected_duration_s(bench, operation)
+    cycles, lengths_s, records = [], [], []
+    for _ in range(N_WINDOWS):
+        interrupts.check()
+        series = take_series(bench, operation, (), duration_s)
+        cycles += series.report.cycles
+        lengths_s += _durations_s(series.record, bench.wiring, 1, bench)
+        records.append(series.record)
+    return np.array(cycles), np.array(lengths_s), _joined(records)
 
 
 def _check(seen: Stretch, true_s: float, record: Record, tolerance: float, remedy: str) -> None:
