@@ -119,13 +119,13 @@ class Coverage:
         )
 
     def _so_far(self, k: int) -> str:
-        text = f"bench {k + 1} of {self.study.n_benches}"
+        text = f"bench {k + 1}/{self.study.n_benches}"
         if self.failures:
             text += f", {len(self.failures)} failed"
         if not self.outcomes:
             return text
         held = [f"{100 * j.coverage_ratio:.0f}" for j in self.judgements().values()]
-        return f"{text}; held: t {held[0]}, P {held[1]}, E {held[2]}, ratio {held[3]} %"
+        return f"{text}: t {held[0]}, P {held[1]}, E {held[2]}, ratio {held[3]} %"
 
 
 def measure_bench(seed: int, calibrate: tuple[str, ...] = ()) -> Outcome:

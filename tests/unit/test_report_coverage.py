@@ -168,6 +168,6 @@ def test_progress_tells_what_is_known_so_far(benches):
     benches(lambda number, seed: outcome(seed, 0.03 if number % 2 else 0.01))
     told = []
     Coverage(Study(3, 1)).run(lambda *one: told.append(one))
-    assert told[0] == ("bench 1 of 3", 0, 3)
-    assert told[2] == ("bench 3 of 3; held: t 50, P 50, E 50, ratio 50 %", 2, 3)
+    assert told[0] == ("bench 1/3", 0, 3)
+    assert told[2] == ("bench 3/3: t 50, P 50, E 50, ratio 50 %", 2, 3)
     assert told[-1][1:] == (3, 3)
