@@ -14,7 +14,7 @@ from labctl.analysis import keys
 from labctl.analysis.benefit import drawback
 from labctl.bench import Bench, Fixture
 from labctl.dated import CALIBRATION
-from labctl.errors import CaptureError, ConfigError, LabctlError
+from labctl.errors import CaptureError, ConfigError, FileFault, LabctlError
 from labctl.frontend import utc_text
 from labctl.measure import provenance
 from labctl.model import Calibration, Capture, Contribution, Operation
@@ -117,7 +117,16 @@ def store(bench: Bench, request: Request, found: Found, records: Mapping[str, Re
                     "remarks": remarks},
         calibrations=(_calibration(bench, request, found, record, taken),),
     )
-    return write_capture(request.out / f"calibration-{found.kind}-{taken:%Y%m%dT%H%M%SZ}.h5", capture)
+    name = f"calibration-{found.kind}-{taken:%Y%m%dT%H%M%SZ}"
+    number = 1
+    while True:
+        path = request.out / (f"{name}.h5" if number == 1 else f"{name}-{number}.h5")
+        try:
+            return write_capture(path, capture)
+        except FileFault:
+            if not path.exists():
+                raise
+        number += 1  # another calibration of this second, into the same folder
 
 
 def _calibration(

@@ -154,7 +154,9 @@ def _of_crystal(bench: Bench, progress: Progress) -> tuple[Found, dict[str, Reco
 def _windows(bench: Bench, operation: Operation) -> tuple[np.ndarray, np.ndarray, Record]:
     """Take windows of an operation, each with the whole memory for it: cycles and durations, (windows,) each."""
     duration_s = expected_duration_s(bench, operation)
-    cycles, lengths_s, records = [], [], []
+    cycles: list[int] = []
+    lengths_s: list[float] = []
+    records: list[Record] = []
     for _ in range(N_WINDOWS):
         interrupts.check()
         series = take_series(bench, operation, (), duration_s)
