@@ -223,6 +223,7 @@ class Result:
     and greatest current and power are those of single samples, noise included. `energy_lag1_ratio` is the
     autocorrelation of neighbouring runs, `energy_drift_j` the change of a line through them from the first run to the
     last, `energy_outliers` the runs (counted from 0) that lie apart from the others; they are in every number.
+    `energy_shape` names why the mean is no typical run: "bimodal", "outliers", "skewed", or "" where it is.
     """
 
     board: str
@@ -265,4 +266,5 @@ class Result:
     energy_lag1_ratio: float | None = None
     energy_drift_j: float | None = None
     energy_outliers: tuple[int, ...] = ()
+    energy_shape: str = ""
     intervals: Mapping[str, Interval] = field(default_factory=dict)

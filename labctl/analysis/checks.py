@@ -12,7 +12,7 @@ import numpy as np
 from instruments.record import Record
 from labctl.analysis.chain import Chain, Deviation, zero_channel
 from labctl.analysis.power import Measurement
-from labctl.analysis.statistics import Summary, reach, summarize
+from labctl.analysis.statistics import reach, summarize
 from labctl.analysis.trigger import Refusal
 from labctl.errors import CaptureError
 from labctl.model import Capture, Run
@@ -28,8 +28,6 @@ _FEW_BITS_SAMPLES = 65536
 # More than half of an extreme's distance from the mean.
 _MOSTLY_RATIO = 0.5
 _TAIL_TAUS = 5
-_ORDER_P = 0.005
-_ROUNDING_RATIO = 1e-9
 
 
 @dataclass(frozen=True)
@@ -214,29 +212,6 @@ def check_sign(runs: Sequence[Run], power_w: float, expanded_w: float) -> None:
         raise CaptureError(
             f"the shunt reads negative, a mean current of {quantity(current_a, 'A')}: swap the leads at the shunt (or "
             "the names of the channels at its two ends) and measure again"
-        )
-
-
-def warn_of_order(warnings: list[str], energy: Summary) -> None:
-    """Warn where the energies drift over the series, or else neighbours are correlated.
-
-    Student's t test of the slope and a normal test of the first autocorrelation, each at 0.5 %: of a hundred series
-    of independent, normal energies at most one is warned of. Differences that rounding alone makes say nothing.
-    """
-    if energy.std <= _ROUNDING_RATIO * abs(energy.mean):
-        return
-    if energy.drift_p < _ORDER_P:
-        warnings.append(
-            f"the energy drifts by {quantity(energy.drift * (energy.n - 1), 'J')} over the {energy.n} runs (t test, "
-            "0.5 % false alarms): let board and scope warm up, and see what else changes"
-        )
-    elif energy.lag1_p < _ORDER_P:
-        worth = (
-            f"the {energy.n} runs are worth {energy.n_effective:.1f} independent ones" if energy.lag1 > 0
-            else "runs alternate between two states"
-        )
-        warnings.append(
-            f"the energies of neighbouring runs are correlated by {energy.lag1:.2f} (0.5 % false alarms): {worth}"
         )
 
 

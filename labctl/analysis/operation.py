@@ -51,6 +51,7 @@ class PerOperation:
                 f"the windows last no longer than the null windows ({self.duration.mean:.3g} s per operation is left); "
                 "measure more iterations in each window"
             )
+        self.energies_j = columns[2]
         self.power = summarize(columns[2] / columns[0])
         measured = None if null is None else null.measurement
         self._windows = [(m.chain, m.moments.mean()) for m in (series.measurement, measured) if m is not None]
@@ -169,7 +170,7 @@ def _joint_scatter(runs: Sequence[Run], power: str, factor: float) -> list[tuple
 
 
 def _degrees(values: Summary) -> float:
-    return max(values.n_effective - 1, 1)
+    return max(values.degrees_of_freedom, 1)
 
 
 def _add_scatter(

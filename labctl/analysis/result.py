@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from instruments.record import Record
+from labctl.analysis.alike import clock_energy, judge_runs, shape_of
 from labctl.analysis.benefit import warn_of_calibrations
 from labctl.analysis.calibration import check_calibration
 from labctl.analysis.checks import (
@@ -14,7 +15,6 @@ from labctl.analysis.checks import (
     check_sign,
     compare_with_dut,
     warn_of_chain,
-    warn_of_order,
     warn_of_peaks,
     warn_of_refusals,
 )
@@ -74,7 +74,8 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
     mean_w, mean_a = energy.mean / duration.mean, numbers.charge.mean / duration.mean
     runs = series.runs
     check_sign(runs, mean_w, intervals["power"].expanded)
-    warn_of_order(warnings, energy)
+    clock_j = clock_energy([r.duration_s for r in runs], series.measurement.chain.dt_s, mean_w) / operation.n_iterations
+    outliers = judge_runs(warnings, numbers.energies_j, energy, clock_j)
     check_current(warnings, capture.board, mean_a)
     cycles = _cycles_per_operation(capture, operation.n_iterations)
     result = Result(
@@ -118,6 +119,8 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
         energy_quartile_high_j=energy.quartile_high,
         energy_lag1_ratio=energy.lag1,
         energy_drift_j=energy.drift * (energy.n - 1),
+        energy_outliers=outliers,
+        energy_shape=shape_of(numbers.energies_j, energy, clock_j),
         intervals=intervals,
     )
     return result, numbers.trialled()

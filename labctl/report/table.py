@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from labctl.analysis.alike import ordinal
 from labctl.model import Contribution, Result
 from labctl.report.text import N_COLUMNS, Sentences, wrap
 from labctl.units import NOT_KNOWN, percent, quantity, with_uncertainty
@@ -31,10 +32,11 @@ TRUTH_KEYS = ("duration_s", "power_w", "energy_j")
 # Beside the contract: how the energies of the runs lie, and what of the ripple was the scope's own.
 SPREAD_KEYS = (
     *("energy_median_j", "energy_quartile_low_j", "energy_quartile_high_j", "energy_lag1_ratio", "energy_drift_j"),
-    "power_noise_w",
+    *("energy_shape", "energy_outliers", "power_noise_w"),
 )
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
 _N_SHARES = 4
+_N_NAMED = 3
 _SHARE_MIN_RATIO = 0.005  # less rounds to 0 %
 
 
@@ -68,7 +70,7 @@ def render(
     power: str = "dut",
     truths: Sequence[Truth | None] | None = None,
 ) -> Group:
-    """Lay out results for a terminal of 80 columns: heading, results, budget shares, warnings.
+    """Lay out results for a terminal of 80 columns: heading, results, runs that are not alike, shares, warnings.
 
     `power` is "dut" or "supply"; `truths` as for `to_json_rows`.
     """
@@ -77,6 +79,8 @@ def render(
     parts: list[Any] = [Text(heading, style="bold"), Text(_explanation(results, power))]
     if results:
         parts += ["", _results_table(results, truths), "", _sizing_table(results), ""]
+    if any(result.energy_shape for result in results):
+        parts += [_spread_table(results), ""]
     if any(result.budget.get("energy") for result in results):
         parts += [_budget_table(results), ""]
     parts.append(Sentences(_warnings(results)))
@@ -178,6 +182,38 @@ def _sizing_table(results: Sequence[Result]) -> Table:
     return table
 
 
+def _spread_table(results: Sequence[Result]) -> Table:
+    """Lay out how the energies of the runs lie where their mean is no typical run."""
+    table = _plain_table("operation")
+    for heading in ("mean\nenergy", "\nmedian", "lower\nquartile", "upper\nquartile"):
+        table.add_column(heading, justify="right", overflow="fold")
+    table.add_column("runs", overflow="fold")
+    for result in results:
+        if not result.energy_shape:
+            continue
+        median, low, high = result.energy_median_j, result.energy_quartile_low_j, result.energy_quartile_high_j
+        digits = _digits_between(result.energy_mean_j, median, low, high)
+        values = [quantity(value, "J", digits) for value in (result.energy_mean_j, median, low, high)]
+        table.add_row(Text(result.operation), *(Text(value) for value in values), Text(_awkward(result)))
+    return table
+
+
+def _awkward(result: Result) -> str:
+    if not result.energy_outliers:
+        return result.energy_shape
+    n = len(result.energy_outliers)
+    named = ", ".join(ordinal(k + 1) for k in result.energy_outliers[:_N_NAMED]) + (", …" if n > _N_NAMED else "")
+    return f"{n} outlier{'s' if n > 1 else ''} ({named})"
+
+
+def _digits_between(mean: float, median: float | None, low: float | None, high: float | None) -> int:
+    """Choose so many digits that mean and median, or else the quartiles, differ by ten in the last; 3 to 7."""
+    if median is None or low is None or high is None or mean == 0:
+        return 3
+    apart = max(abs(mean - median), high - low)
+    return 3 if apart == 0 else min(max(3, 2 + math.ceil(math.log10(abs(mean) / apart))), 7)
+
+
 def _budget_table(results: Sequence[Result]) -> Table:
     table = _plain_table("operation")
     table.add_column("shares of the energy's variance", overflow="fold")
@@ -221,4 +257,6 @@ def _warnings(results: Sequence[Result]) -> list[str]:
 def _strict(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, tuple):
+        return list(value)
     return value.item() if hasattr(value, "item") else value

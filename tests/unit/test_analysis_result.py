@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from instruments.record import Accuracy, Channel, Identity, Record
-from labctl.analysis.checks import warn_of_order
 from labctl.analysis.foreign import analyze_record
 from labctl.analysis.result import analyze
-from labctl.analysis.statistics import summarize
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Capture, DutReport, Operation, Shunt, Supply, Wiring
 from labctl.store import close_capture, read_capture, write_capture
@@ -81,13 +79,6 @@ def test_null_is_taken_off_duration_energy_and_charge_alike_and_shared_among_ite
     assert (result.board, result.operation, result.bytes) == ("made-up", "sha256", 64)
 
 
-def test_gross_is_net_of_idle_plus_idle_power_over_the_duration():
-    result = analyze(capture_of())
-    assert result.energy_net_idle_j is not None
-    idle_j = power_w(IDLE_V) * result.duration_mean_s
-    assert result.energy_net_idle_j + idle_j == pytest.approx(result.energy_mean_j, rel=1e-9)
-
-
 def test_extremes_hold_the_mean():
     # Null at idle level: what is left of a window that is flat at 13 mV lies above 13 mV everywhere.
     for result in (analyze(capture_of()), analyze(capture_of(), power="supply")):
@@ -103,19 +94,6 @@ def test_the_supplys_power_as_headline():
     assert result.energy_mean_j == pytest.approx(SUPPLY_V * result.charge_mean_c, rel=1e-9)
     with pytest.raises(ConfigError, match='"dut" or "supply"'):
         analyze(capture_of(), power="both")
-
-
-def test_an_inverted_trigger_gives_the_same_energy_once_it_is_named():
-    upright = capture_of()
-    falling = dataclasses.replace(WIRING, trigger_edge="falling")
-    inverted = with_record(
-        upright,
-        series=record_of([(200, 300)] * 20, high=0),
-        null=record_of([(200, 40)] * 100, run_v=PIN_V, high=0),
-    )
-    with pytest.raises(CaptureError, match=r'trigger inverted.*trigger_edge = "falling"'):
-        analyze(inverted)
-    assert analyze(dataclasses.replace(inverted, wiring=falling)).energy_mean_j == analyze(upright).energy_mean_j
 
 
 def test_equal_runs_have_no_scatter_and_an_interval_from_resolution_alone():
@@ -487,32 +465,67 @@ def test_median_quartiles_and_drift_of_the_energy():
 
 
 def test_neighbours_that_are_alike_or_alternate_are_told():
-    # 17 of 19 products are +1, two are -1; no slope, by symmetry. 20 x (1 - 3/4) / (1 + 3/4) = 2.9.
-    alike = analyze(series_of([5] * 5 + [-5] * 10 + [5] * 5), power="supply")
-    assert alike.energy_lag1_ratio == pytest.approx(15 / 20, rel=1e-6)
-    assert alike.energy_drift_j == pytest.approx(0, abs=1e-6 * CODE_J)
-    assert any("correlated by 0.75" in w and "20 runs are worth 2.9 independent ones" in w for w in alike.warnings)
-    turns = analyze(series_of([5, -5, -5, 5] + [5, -5] * 8), power="supply")
-    assert any("runs alternate between two states" in w for w in turns.warnings)
+    # Two triangles about 2.5: squares sum to 45, neighbours' products to 31.25; no slope to speak of.
+    alike = analyze(series_of([0, 1, 2, 3, 4, 5, 4, 3, 2, 1] * 2), power="supply")
+    assert alike.energy_lag1_ratio == pytest.approx(31.25 / 45, rel=1e-6)
+    assert alike.energy_se_j > alike.energy_std_j / math.sqrt(20)
+    (text,) = [w for w in alike.warnings if "correlated by 0.69" in w]
+    assert "independent ones" in text
+    turns = analyze(series_of([k * (-1) ** k for k in range(20)]), power="supply")
+    assert any("correlated by -" in w and "alternate" in w for w in turns.warnings)
+    assert turns.energy_se_j == pytest.approx(turns.energy_std_j / math.sqrt(20), rel=1e-12)
 
 
-def test_equal_runs_and_what_rounding_leaves_are_not_warned_of():
+WORDS = ("drifts", "correlated", "outlier", "bimodal", "skewed")
+
+
+def of_the_runs(result):
+    """Give the warnings that judge whether runs are alike."""
+    return [w for w in result.warnings if any(word in w for word in WORDS)]
+
+
+def test_equal_runs_are_not_warned_of():
     result = analyze(capture_of())
     assert (result.energy_lag1_ratio, result.energy_drift_j) == (0, 0)
     assert result.energy_median_j == result.energy_quartile_low_j == result.energy_mean_j
-    warnings = []
-    warn_of_order(warnings, summarize([7e-6] * 20))
-    warn_of_order(warnings, summarize(7e-6 * (1 + 1e-15 * np.arange(20))))
-    assert not [w for w in (*result.warnings, *warnings) if "drifts" in w or "correlated" in w]
+    assert (result.energy_outliers, result.energy_shape, of_the_runs(result)) == ((), "", [])
 
 
-def test_of_a_hundred_independent_series_at_most_one_is_warned_of():
-    warnings = []
-    for row in np.random.default_rng(8).normal(10, 1, (4000, 20)):
-        warn_of_order(warnings, summarize(row))
-    # 40 at most; the binomial spread is 6. The slope's test is exact: 20 of its own.
-    assert len(warnings) <= 40 + 12
-    assert len([w for w in warnings if "drifts" in w]) == pytest.approx(20, abs=3 * math.sqrt(20))
+def test_an_outlier_is_named_and_stays_in_every_number():
+    steps = [(3 * k) % 7 for k in range(20)]
+    steps[7] = 203
+    result = analyze(series_of(steps), power="supply")
+    base_j = (300 * RUN_V - 40 * PIN_V) * SUPPLY_V * DT_S / OHM
+    assert result.energy_outliers == (7,)
+    assert result.energy_shape == "outliers"
+    assert result.energy_mean_j == pytest.approx(base_j + sum(steps) / 20 * CODE_J, rel=1e-9)
+    (text,) = of_the_runs(result)
+    assert f"1 of 20 runs (8th) is an outlier at {1e6 * (base_j + 203 * CODE_J):.5f} \u00b5J" in text
+    without_j = base_j + (sum(steps) - 203) / 19 * CODE_J
+    assert f"it is in every number, and without it the mean would be {1e6 * without_j:.5f} \u00b5J" in text
+    (alone,) = of_the_runs(analyze(series_of([0] * 19 + [1]), power="supply"))
+    assert "1 of 20 runs (20th) is an outlier" in alone
+
+
+def test_two_states_are_told_as_such_and_not_as_correlation():
+    result = analyze(series_of([5, -5, -5, 5] + [5, -5] * 8), power="supply")
+    assert (result.energy_shape, result.energy_outliers) == ("bimodal", ())
+    (text,) = of_the_runs(result)
+    assert "10 runs" in text
+    assert "and 10 at" in text
+    assert "with 17 changes" in text
+
+
+@pytest.mark.parametrize("spans", [[300 + k % 2 for k in range(20)], [300] * 19 + [301], [301, 302] + [300] * 18])
+def test_what_the_sample_clock_makes_of_equal_runs_is_no_finding(spans):
+    result = analyze(with_record(capture_of(), series=record_of([(200, n) for n in spans])))
+    assert (result.energy_outliers, result.energy_shape) == ((), "")
+
+
+def test_a_run_that_lasts_longer_than_the_clock_explains_is_an_outlier():
+    spans = [(200, 300 + k % 2) for k in range(19)] + [(200, 306)]
+    result = analyze(with_record(capture_of(), series=record_of(spans)))
+    assert (result.energy_outliers, result.energy_shape) == ((19,), "outliers")
 
 
 # ---- how often the interval holds the truth
