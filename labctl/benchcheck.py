@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,12 @@ def open_links(subject: Subject, progress: Progress = lambda *_: None) -> Iterat
         yield links
 
 
-def check_links(links: Links, ask: Callable[[str], None], progress: Progress = lambda *_: None) -> Iterator[Finding]:
+def check_links(
+    links: Links, ask: Callable[[str], None], progress: Progress = lambda *_: None
+) -> Generator[Finding, None, None]:
     """Look at the signals, where oscilloscope and DUT both answer; `ask` asks the person to switch the supply."""
-    absent = [name for name, part in (("scope", links.scope), ("DUT", links.dut)) if part is None]
     if links.scope is None or links.dut is None:
+        absent = [name for name, part in (("scope", links.scope), ("DUT", links.dut)) if part is None]
         yield Finding("signals", LEFT_OUT, f"wiring and voltages are not judged without the {' and the '.join(absent)}")
         return
     bench = Bench(links.file, links.board, links.wiring, links.scope, links.dut, links.switch, ask, links.simulation)

@@ -21,7 +21,7 @@ _BOARD, _DRIVER, _WIRING = ("dut", "board"), ("scope", "driver"), ("shunt", "wir
 _NODE, _VOLTAGE, _DECOUPLING = ("supply", "node"), ("supply", "voltage_v"), ("shunt", "decoupling_f")
 _PORT = ("dut", "port")
 _ENDS = (("scope", "shunt_high_channel"), ("scope", "shunt_low_channel"))
-_FACTOR = re.compile(r"([0-9.]+)\s*(?:[:/]\s*1|[xX×])?")
+_FACTOR = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(?:[:/]\s*1|[xX×])?")
 _CHANNEL = re.compile(r"(?:CH(?:AN)?)?\s*([0-9]{1,3})", re.IGNORECASE)
 _CHANNELS = range(1, 9)
 # Stand for what is not answered yet: a shunt so small that it starves no board, and a word.
@@ -131,11 +131,9 @@ def read(key: Key, text: str) -> Any:
         typed = int(match[1])
     elif key.kind == benchkeys.FACTOR:
         match = _FACTOR.fullmatch(typed)
-        typed = match[1] if match else typed
-        try:
-            typed = float(typed)
-        except ValueError:
-            raise ConfigError(f"{text.strip()!r} is no factor; expected a number, for example 10 for 10:1") from None
+        if match is None:
+            raise ConfigError(f"{typed!r} is no factor; expected a number, for example 10 for a 10:1 probe")
+        typed = float(match[1])
     return check_value(*key.id, typed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -112,10 +113,11 @@ def check(bench_path: Path | None, board: str | None, seed: int, as_json: bool) 
         name, emulated = links.file.bench.name, links.emulated
         with output.paused():
             console.print(heading("Check", name, emulated, str(path or "no bench file")))
-        for finding in chain(links.findings, check_links(links, output.ask, output.progress)):
-            findings.append(finding)
-            with output.paused():
-                console.print(render(finding))
+        with contextlib.closing(check_links(links, output.ask, output.progress)) as signals:
+            for finding in chain(links.findings, signals):
+                findings.append(finding)
+                with output.paused():
+                    console.print(render(finding))
     console.print(summarize(findings))
     if as_json:
         facts = {"name": name, "emulated": emulated, "file": str(path) if path else None}

@@ -248,6 +248,7 @@ def test_everything_missing_is_named_at_once(capsys, folder):
         (["--shunt-channel", "one"], ["--shunt-channel", "number"]),
         (["--probe", "0"], ["--probe", "greater than 0"]),
         (["--probe", "ten"], ["--probe", "10"]),
+        (["--probe", "inf"], ["--probe", "10"]),
         (["--name", " "], ["--name", "empty"]),
         (["--name", "two\nlines"], ["--name", "line break"]),
         (["--name", "half \udcff"], ["--name", "half a character"]),
@@ -275,6 +276,17 @@ def test_an_existing_file_is_kept_unless_forced(capsys, folder):
     assert bench_new(capsys, *NEEDED, "--force")[0] == 0
     assert written(path).shunt.resistance_ohm == 1.3
     assert list(folder.iterdir()) == [path]
+
+
+def test_a_file_that_comes_up_meanwhile_is_kept(capsys, folder, monkeypatch):
+    def late(file):
+        (folder / "bench.toml").write_text("theirs\n")
+        return "ours\n"
+
+    monkeypatch.setattr("labctl.benchtext.render", late)
+    assert bench_new(capsys, *NEEDED)[0] == 2
+    assert (folder / "bench.toml").read_text() == "theirs\n"
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_a_link_stays_a_link(capsys, folder):

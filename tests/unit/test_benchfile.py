@@ -6,7 +6,7 @@ import pytest
 
 from labctl import boards
 from labctl.bench import check_burden, find_bench_file, wiring_of
-from labctl.benchfile import parse_bench
+from labctl.benchfile import check_value, default_of, is_required, parse_bench
 from labctl.errors import ConfigError
 
 GOOD = {
@@ -47,6 +47,9 @@ def test_text_with_units_becomes_si():
         (changed("scope", shunt_channel=2), ["shunt_channel", "trigger_channel", "both 2"]),
         (changed("scope", shunt_probe_ratio=float("inf")), ["[scope] shunt_probe_ratio", "finite"]),
         (changed("supply", tolerance_ratio="one"), ["[supply] tolerance_ratio", "1 %"]),
+        (changed("bench", name=" "), ["[bench] name", "empty"]),
+        (changed("bench", name="two\nlines"), ["[bench] name", "line break"]),
+        (changed("dut", port="\x1b[31m"), ["[dut] port", "control character"]),
         ({k: v for k, v in GOOD.items() if k != "dut"}, ["[dut] is missing"]),
         ({**GOOD, "shnut": {}}, ["[shnut]", "did you mean 'shunt'"]),
     ],
@@ -57,6 +60,42 @@ def test_a_wrong_entry_is_named(table, words):
     assert str(caught.value).startswith("desk.toml: ")
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [("shunt", "resistance_ohm", "50 mohm"), ("supply", "tolerance_ratio", "1 %"), ("scope", "trigger_channel", 4)],
+)
+def test_one_value_is_read_as_in_a_whole_file(section, name, value):
+    whole = parse_bench(changed(section, **{name: value}), "b")
+    assert check_value(section, name, value) == getattr(getattr(whole, section), name)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "word"),
+    [
+        ("shunt", "resistance_ohm", "a bit", "1.3 ohm"),
+        ("shunt", "resistance_ohm", -1.0, "greater than 0"),
+        ("scope", "trigger_edge", "up", "rising"),
+        ("dut", "port", "", "empty"),
+    ],
+)
+def test_one_value_that_cannot_be_is_refused(section, name, value, word):
+    with pytest.raises(ConfigError, match=word):
+        check_value(section, name, value)
+
+
+def test_what_a_file_may_leave_out():
+    required = {(s, n) for s, table in GOOD.items() for n in table if is_required(s, n)}
+    assert required == {
+        ("shunt", "resistance_ohm"), ("scope", "driver"), ("scope", "resource"), ("dut", "board"), ("dut", "port")
+    }  # fmt: skip
+    least = {s: {n: v for n, v in table.items() if (s, n) in required} for s, table in GOOD.items()}
+    file = parse_bench({s: table for s, table in least.items() if table}, "least")
+    for section in ("bench", "supply", "shunt", "scope", "dut"):
+        for name, value in getattr(file, section):
+            if (section, name) not in required:
+                assert value == default_of(section, name)
 
 
 def test_command_line_overrides_the_file():
