@@ -178,11 +178,10 @@ def judge_timebase(
         _part("pulse", tolerance_ratio),
         _part("edges", noise, evaluation="A", degrees_of_freedom=found.n - 1),
     ])
-    off = f"{_ppm(found.value_ratio)} ± {_ppm(u)} ppm"
-    text = f"the oscilloscope's is off by {off}, by {found.n} pulses of {quantity(pulse_s, 's')}"
+    text = f"off by {_ppm(found.value_ratio, u)}, says the mean of {found.n} pulses of {quantity(pulse_s, 's')}"
     if limit_ratio is None:
         return Finding("time base", OK, f"{text}; the data sheet's limit is not known", found.value_ratio, u, "1")
-    limit = f"the limit is {_ppm(limit_ratio)} ppm"
+    limit = f"the limit is {_ppm(limit_ratio)}"
     if abs(found.value_ratio) <= limit_ratio + tolerance_ratio + _REACH * noise:
         return Finding("time base", OK, f"{text}; {limit}", found.value_ratio, u, "1")
     return Finding(
@@ -191,8 +190,12 @@ def judge_timebase(
     )
 
 
-def _ppm(ratio: float) -> str:
-    return f"{ratio * 1e6:.2g}"
+def _ppm(ratio: float, expanded_ratio: float | None = None) -> str:
+    """Write a ratio in ppm, rounded by its uncertainty where that is told."""
+    if not expanded_ratio:
+        return f"{ratio * 1e6:.3g} ppm"
+    n_decimals = max(0, 1 - math.floor(math.log10(expanded_ratio * 1e6)))
+    return f"{ratio * 1e6:.{n_decimals}f} ppm ± {expanded_ratio * 1e6:.{n_decimals}f} ppm"
 
 
 def tell_shortest(limits: Sequence[Limit], lacking: Sequence[str]) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def command(
     from labctl.analysis.finding import any_fault
     from labctl.bench import find_bench_file, open_bench
     from labctl.cli.output import Output
-    from labctl.report.findings import heading, render, strict, summarize, to_json
+    from labctl.report.findings import heading, lay_out, strict, summarize, to_json
     from labctl.selftest import Selftest, at_hand
 
     if without_fixture and (load_ohm is not None or pulse_s is not None):
@@ -78,13 +79,18 @@ def command(
         seed_text = f"seed {seed}" if bench.simulation is not None else ""
         with output.paused():
             console.print(heading("Self-test", bench.name, bench.emulated, seed_text))
-        for finding in test.run():
-            findings.append(finding)
+        for text in lay_out(_kept(test.run(), findings)):
             with output.paused():
-                console.print(render(finding))
+                console.print(text)
     console.print(summarize(findings))
     if as_json:
         numbers = {name: strict(value) for name, value in test.numbers.items()}
         document = {"schema": SCHEMA, "bench": facts, "findings": to_json(findings), "numbers": numbers}
         click.echo(json.dumps(document, allow_nan=False))
     return 1 if any_fault(findings) else 0
+
+
+def _kept(findings: Iterator[Finding], into: list[Finding]) -> Iterator[Finding]:
+    for finding in findings:
+        into.append(finding)
+        yield finding

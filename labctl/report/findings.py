@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
@@ -34,6 +35,25 @@ def render(finding: Finding) -> Text:
     lines = wrap(f"{finding.name}: {finding.text}", N_COLUMNS - _COLUMN)
     text = Text(word.ljust(_COLUMN), style=style, no_wrap=True, overflow="ignore")
     return text.append(f"\n{'':{_COLUMN}}".join(lines), style="dim" if finding.status == LEFT_OUT else "default")
+
+
+def lay_out(findings: Iterable[Finding]) -> Iterator[Text]:
+    """Lay out findings as they come; those left out for one cause, one after the other, share a sentence."""
+    waiting: list[Finding] = []
+    for finding in findings:
+        if waiting and (finding.status != LEFT_OUT or finding.text != waiting[0].text):
+            yield _together(waiting)
+            waiting = []
+        if finding.status == LEFT_OUT:
+            waiting.append(finding)
+        else:
+            yield render(finding)
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(findings: Sequence[Finding]) -> Text:
+    return render(replace(findings[0], name=", ".join(f.name for f in findings)))
 
 
 def summarize(findings: Sequence[Finding]) -> Text:

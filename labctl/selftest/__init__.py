@@ -10,12 +10,15 @@ from labctl.analysis.finding import LEFT_OUT, Finding
 from labctl.analysis.reference import tell_shortest
 from labctl.analysis.resolution import Limit, edges_limit, noise_limit, samples_limit, tau_limit
 from labctl.bench import Bench, Fixture
+from labctl.calibrate.reference import reference_current
 from labctl.checkup import Checkup
 from labctl.checkup.stages import Stages, stop_quietly
+from labctl.errors import ConfigError
 from labctl.selftest.fixtures import compare_load, compare_pulse, compare_step
 from labctl.selftest.floor import look_at_floor
 from labctl.selftest.known import Known
 from labctl.series import tau_s
+from labctl.units import quantity
 
 __all__ = ["Request", "Selftest", "at_hand"]
 
@@ -49,7 +52,10 @@ def at_hand(
     *,
     without_fixture: bool = False,
 ) -> Request:
-    """Say what a self-test may ask for: what was named, and on an emulated bench of our own whatever was not."""
+    """Say what a self-test may ask for: what was named, and on an emulated bench of our own whatever was not.
+
+    Raises ConfigError for a load that draws more than the board can, which shunt and supply need not bear.
+    """
     usual = Fixture()
     fixture = Fixture(
         load_ohm=load_ohm or usual.load_ohm,
@@ -58,6 +64,14 @@ def at_hand(
         period_s=2 * (pulse_s or usual.pulse_s),
         pulse_tolerance_ratio=pulse_tolerance_ratio,
     )
+    supply = bench.board["supply"]
+    current_a = reference_current(bench, fixture).current_a
+    if current_a > supply["current_max_a"]:
+        raise ConfigError(
+            f"a load of {quantity(fixture.load_ohm, 'ohm')} would draw {quantity(current_a, 'A')}, and "
+            f"{bench.board['name']} draws {quantity(supply['current_max_a'], 'A')} at most: use a larger one, such as "
+            "330 ohm"
+        )
     built_in = bench.simulation is not None and not without_fixture
     return Request(fixture, built_in or load_ohm is not None, built_in or pulse_s is not None)
 
