@@ -11,7 +11,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from labctl.analysis.alike import ordinal
 from labctl.model import Contribution, Result
 from labctl.report.text import N_COLUMNS, Sentences, wrap
 from labctl.units import NOT_KNOWN, percent, quantity, with_uncertainty
@@ -36,7 +35,6 @@ SPREAD_KEYS = (
 )
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
 _N_SHARES = 4
-_N_NAMED = 3
 _SHARE_MIN_RATIO = 0.005  # less rounds to 0 %
 
 
@@ -199,19 +197,16 @@ def _spread_table(results: Sequence[Result]) -> Table:
 
 
 def _awkward(result: Result) -> str:
-    if not result.energy_outliers:
-        return result.energy_shape
     n = len(result.energy_outliers)
-    named = ", ".join(ordinal(k + 1) for k in result.energy_outliers[:_N_NAMED]) + (", …" if n > _N_NAMED else "")
-    return f"{n} outlier{'s' if n > 1 else ''} ({named})"
+    return f"{n} outlier{'s' if n > 1 else ''}" if n else result.energy_shape
 
 
 def _digits_between(mean: float, median: float | None, low: float | None, high: float | None) -> int:
-    """Choose so many digits that mean and median, or else the quartiles, differ by ten in the last; 3 to 7."""
+    """Choose so many digits that mean and median, or else the quartiles, differ by ten in the last; 3 to 6."""
     if median is None or low is None or high is None or mean == 0:
         return 3
     apart = max(abs(mean - median), high - low)
-    return 3 if apart == 0 else min(max(3, 2 + math.ceil(math.log10(abs(mean) / apart))), 7)
+    return 3 if apart == 0 else min(max(3, 2 + math.ceil(math.log10(abs(mean) / apart))), 6)
 
 
 def _budget_table(results: Sequence[Result]) -> Table:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import linalg, signal
 
-from labctl.analysis.statistics import effective_number, reach, student_factor, summarize
+from labctl.analysis.statistics import effective_number, errors_of_means, reach, student_factor, summarize
 
 
 @given(st.floats(-1e9, 1e9), st.integers(2, 40))
@@ -71,19 +72,117 @@ def test_slope_test_by_hand():
 
 
 def test_alternation_and_persistence_in_the_autocorrelation():
-    # +1 -1 ... (n = 20): 19 products of -1 over 20.
+    # +1 -1 ... (n = 20): 19 products of -1 over 20. No more is known of the mean than of independent values'.
     summary = summarize([(-1.0) ** k for k in range(20)])
     assert summary.lag1 == pytest.approx(-19 / 20)
-    assert summary.n_effective == 20
+    assert (summary.n_effective, summary.degrees_of_freedom) == (20, 19)
+    assert summary.se == pytest.approx(math.sqrt(20 / 19 / 20), rel=1e-14)
     # Ten times -1, ten times +1: 18 products of +1, one of -1.
     summary = summarize([-1.0] * 10 + [1.0] * 10)
     assert summary.lag1 == pytest.approx(17 / 20)
-    assert summary.n_effective == pytest.approx(20 * 3 / 37)
+    assert 1 <= summary.n_effective < 2
+    assert summary.degrees_of_freedom >= 1
 
 
-def test_effective_number_ignores_what_chance_would_give():
-    assert effective_number(100, 0.19) == 100
-    assert effective_number(100, 0.9) == pytest.approx(100 / 19)
+@pytest.mark.parametrize(("n", "rho"), [(2, 0.5), (20, 0.0), (20, 0.3), (20, 0.9), (20, 0.9999), (1000, 0.9)])
+def test_effective_number_is_that_of_the_sum(n, rho):
+    total = 1 + 2 * math.fsum((1 - k / n) * rho**k for k in range(1, n))
+    assert effective_number(n, rho) == pytest.approx(n / total, rel=1e-9)
+
+
+def by_matrices(values):
+    """Average over an autoregression's coefficient with whole matrices: standard error, degrees, effective number."""
+    n, ones = len(values), np.ones(len(values))
+    precisions, logs, numbers = [], [], []
+    for angle in (np.arange(400) + 0.5) / 400 * math.pi / 2:
+        r = linalg.toeplitz(math.sin(angle) ** np.arange(n))
+        inverse = np.linalg.inv(r)
+        known = ones @ inverse @ ones
+        rest = values - ones @ inverse @ values / known
+        squares = rest @ inverse @ rest
+        numbers.append(n * n / (ones @ r @ ones))
+        precisions.append(numbers[-1] * (n - 1) / squares)
+        logs.append(-np.linalg.slogdet(r)[1] / 2 - math.log(known) / 2 - (n - 1) / 2 * math.log(squares))
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    first = weights @ np.array(precisions)
+    second = weights @ np.array(precisions) ** 2 * (1 + 2 / (n - 1))
+    return 1 / math.sqrt(first), 2 / (second / first**2 - 1), weights @ np.array(numbers)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_persistent_series_are_averaged_over_what_their_correlation_may_be(seed):
+    values = autoregressions(0.5, 1, 40, seed)[0]
+    summary = summarize(values)
+    assert summary.n_effective < 40
+    expected = by_matrices(values)
+    assert (summary.se, summary.degrees_of_freedom, summary.n_effective) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_interval_of_a_drift_ends_where_the_values_do():
+    # Independent values would give 9.5 +- 2.09 x 5.92 / sqrt(20) = 2.8; these give more, but no more than their span.
+    summary = summarize(np.arange(20.0))
+    half = student_factor(summary.degrees_of_freedom) * summary.se
+    assert half == pytest.approx(19.0, rel=1e-4)
+    assert summary.n_effective < 1.1
+
+
+def autoregressions(rho, n_series, n, seed):
+    """Draw stationary first-order autoregressions of mean zero and standard deviation one."""
+    noise = np.random.default_rng(seed).normal(size=(n_series, n)) * math.sqrt(1 - rho * rho)
+    noise[:, 0] /= math.sqrt(1 - rho * rho)
+    return signal.lfilter([1.0], [1.0, -rho], noise, axis=1)
+
+
+# What is reached. With 20 values a small correlation often hides in chance and a great one looks like a drift.
+REACHED = {
+    **{(20, 0.0): 0.955, (20, 0.3): 0.925, (20, 0.6): 0.94, (20, 0.9): 0.925},
+    **{(n, rho): 0.95 for n in (100, 1000) for rho in (0.0, 0.3, 0.6, 0.9)},
+}
+
+
+@pytest.mark.parametrize(("n", "rho"), REACHED)
+def test_the_interval_holds_the_mean_of_correlated_values(n, rho):
+    n_series = 8000 if n <= 100 else 2000
+    values = autoregressions(rho, n_series, n, 20)
+    means = values.mean(axis=1)
+    se, degrees, _ = errors_of_means(values - means[:, None])
+    factors = np.array([student_factor(d) for d in degrees])
+    held = float(np.mean(np.abs(means) <= factors * se))
+    spread = math.sqrt(0.95 * 0.05 / n_series)
+    assert held > REACHED[n, rho] - 3 * spread
+    assert held < 0.965 + 3 * spread
+    # The standard errors themselves are those of the means, on the whole.
+    assert np.sqrt(np.mean(se**2) / np.mean(means**2)) == pytest.approx(1.0, abs=0.25)
+
+
+def test_independent_series_lose_little():
+    values = np.random.default_rng(21).normal(size=(8000, 20))
+    residuals = values - values.mean(axis=1)[:, None]
+    se, degrees, n_effective = errors_of_means(residuals)
+    alone = n_effective == 20
+    # One standard deviation above what independent values show: 84 % stay below, within the normal approximation.
+    assert np.mean(alone) == pytest.approx(0.841, abs=0.02)
+    assert np.allclose(se[alone], residuals[alone].std(axis=1, ddof=1) / math.sqrt(20), rtol=1e-12)
+    assert (degrees[alone] == 19).all()
+    assert (n_effective >= 1).all()
+    assert (degrees >= 1).all()
+
+
+def test_one_row_is_what_many_rows_give():
+    values = autoregressions(0.5, 50, 30, 22)
+    many = np.array(errors_of_means(values - values.mean(axis=1)[:, None])).T
+    one = [(s.se, s.degrees_of_freedom, s.n_effective) for s in map(summarize, values)]
+    assert np.allclose(many, one, rtol=1e-9)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
+def test_whatever_the_values_the_numbers_are_numbers(values):
+    summary = summarize(values)
+    assert math.isfinite(summary.se)
+    assert summary.se >= 0
+    assert 1 <= summary.n_effective <= len(values)
+    assert min(1, len(values) - 1) <= summary.degrees_of_freedom <= len(values) - 1
 
 
 def test_false_alarms_of_the_autocorrelation_are_as_rare_as_it_says():

@@ -164,6 +164,38 @@ def test_what_sizes_supply_battery_and_deadline_stands_in_a_table_of_its_own():
     assert max(len(line) for line in printed.splitlines()) <= 80
 
 
+def spread(shape, low, median, high, outliers=()):
+    quartiles = {"energy_quartile_low_j": low, "energy_median_j": median, "energy_quartile_high_j": high}
+    return {**quartiles, "energy_shape": shape, "energy_outliers": outliers}
+
+
+def test_median_and_quartiles_stand_beside_a_mean_that_is_no_typical_run():
+    rows = [
+        result(operation="ecdsa-p256.keygen", energy_mean_j=1.51e-6, **spread("skewed", 0.545e-6, 1.002e-6, 1.84e-6)),
+        result(operation="aes-128-ctr", **spread("bimodal", 8.2e-6, 8.31e-6, 10.1e-6)),
+        result(operation="sha256", **spread("outliers", 9.2101e-6, 9.2112e-6, 9.2123e-6, (7,))),
+        result(operation="sha512", **spread("outliers", 9.2e-6, 9.21e-6, 9.22e-6, (0, 1, 2, 19))),
+        result(operation="busy", **spread("", 9.2e-6, 9.21e-6, 9.22e-6)),
+    ]
+    printed = text(rows, "desk-3", False)
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "ecdsa-p256.keygen 1.51 \u00b5J 1.00 \u00b5J 545 nJ 1.84 \u00b5J skewed" in lines
+    assert "aes-128-ctr 9.21 \u00b5J 8.31 \u00b5J 8.20 \u00b5J 10.1 \u00b5J bimodal" in lines
+    # The mean lies 2.8 nJ above the median: 9.2140 and 9.2112, in steps of a tenth of a nJ.
+    assert "sha256 9.21400 \u00b5J 9.21120 \u00b5J 9.21010 \u00b5J 9.21230 \u00b5J 1 outlier" in lines
+    assert "sha512 9.2140 \u00b5J 9.2100 \u00b5J 9.2000 \u00b5J 9.2200 \u00b5J 4 outliers" in lines
+    assert len([line for line in lines if line.startswith("busy")]) == 2
+    assert "median" not in text([rows[-1]], "desk-3", False)
+
+
+def test_outliers_are_a_list_in_json():
+    (row,) = json.loads(json.dumps(to_json_rows([result(energy_outliers=(3, 17))]), allow_nan=False))
+    assert row["energy_outliers"] == [3, 17]
+    (row,) = to_json_rows([result()])
+    assert (row["energy_outliers"], row["energy_shape"]) == ([], "")
+
+
 def test_spreads_are_of_a_size_and_of_nothing_not_given():
     negative = result(energy_mean_j=-9.214e-6, power_mean_w=-48.2e-3)
     lines = [" ".join(line.split()) for line in text([negative], "desk-3", False).splitlines()]
