@@ -18,6 +18,8 @@ from labctl.errors import CaptureError
 from labctl.model import Contribution, Interval, Run, Wiring
 from labctl.units import percent
 
+# The ends of a normal distribution are then known to 0.4 % of the standard uncertainty, in half a second.
+_N_TRIALS_MAX = 400_000
 _EDGES, _NULL_EDGES = "edge resolution", "edge resolution of null"
 
 
@@ -67,7 +69,7 @@ class PerOperation:
         ratios = second_order(terms, model)
         if (ratios <= SECOND_ORDER_MAX).all():
             return found
-        trials = run_trials(terms, model)
+        trials = run_trials(terms, model, n_trials_max=_N_TRIALS_MAX)
         for quantity, ratio, tried in zip(uncertainty.QUANTITIES, ratios, trials, strict=True):
             if ratio > SECOND_ORDER_MAX:
                 found[quantity] = interval_of(tried, found[quantity].degrees_of_freedom)

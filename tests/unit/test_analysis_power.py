@@ -37,19 +37,6 @@ def only_run(record, wiring=WIRING, window=None, **options):
     return run
 
 
-def test_thirteen_millivolts_across_1_3_ohm():
-    # 13 mV / 1.3 ohm = 10 mA; 3.3 V x 10 mA = 33 mW from the source; (3.3 V - 13 mV) x 10 mA = 32.87 mW in the DUT.
-    run = only_run(record_of(CH1=channel(flat(13))))
-    assert run.current_mean_a == pytest.approx(10e-3, rel=1e-12)
-    assert run.power_supply_w == pytest.approx(33.000e-3, rel=1e-12)
-    assert run.power_w == pytest.approx(32.870e-3, rel=1e-12)
-    assert run.duration_s == pytest.approx(800e-6, rel=1e-12)
-    assert run.energy_j == pytest.approx(32.870e-3 * 800e-6, rel=1e-12)
-    assert run.charge_c == pytest.approx(10e-3 * 800e-6, rel=1e-12)
-    assert run.power_ripple_w == 0.0
-    assert (run.start_s, run.stop_s) == pytest.approx((99.5e-6, 899.5e-6), rel=1e-12)
-
-
 def test_sensed_at_the_dut_the_drop_comes_on_top():
     wiring = Wiring(Shunt(1.3), Supply(3.3, sensed="dut"), shunt_channel="CH1")
     run = only_run(record_of(CH1=channel(flat(13))), wiring)
@@ -172,47 +159,6 @@ def test_a_measured_supply_is_multiplied_sample_by_sample():
     # First order about the means 15 mV and 3.25 V: (u - 2 v) dv/R + v du/R with dv = 5 mV, du = -50 mV.
     slope = ((3.25 - 0.03) * 5e-3 - 15e-3 * 50e-3) / 1.3
     assert run.power_ripple_w == pytest.approx(slope, rel=1e-9)
-
-
-def decoupled(duration_s, tau_s, dt_s, phase, before_a=3e-3, inside_a=8e-3, ohm=1.3):
-    """Sample what a shunt sees of a current that steps up for a window: first-order response, exact."""
-    t = (np.arange(round((duration_s + 400e-6) / dt_s)) + phase) * dt_s - 200e-6
-    rise = 1 - np.exp(-np.clip(t, 0, None) / tau_s)
-    fall = (1 - math.exp(-duration_s / tau_s)) * np.exp(-np.clip(t - duration_s, 0, None) / tau_s)
-    current = before_a + (inside_a - before_a) * np.where(t < duration_s, rise, fall)
-    codes = np.rint(current * ohm / 1e-6).astype(np.int16)
-    start = 200e-6 / dt_s - phase
-    return channel(codes, scale=1e-6), Window(0, start, start + duration_s / dt_s)
-
-
-@pytest.mark.parametrize("dt_s", [50e-9, 200e-9, 1e-6])
-@pytest.mark.parametrize("phase", [0.0, 0.3])
-def test_decoupling_of_13_us_leaves_less_than_a_tenth_of_a_percent_on_164_us(dt_s, phase):
-    # 1.3 ohm x 10 uF = 13 us; a 3 -> 8 mA step. What the core takes is 8 mA, at the voltage that the shunt leaves it.
-    tau_s, duration_s = 13e-6, 164e-6
-    line, window = decoupled(duration_s, tau_s, dt_s, phase)
-    wiring = Wiring(Shunt(1.3, decoupling_f=10e-6), Supply(3.3), shunt_channel="CH1")
-    run = only_run(record_of(CH1=line, dt_s=dt_s), wiring, window)
-    settling = tau_s * (1 - math.exp(-duration_s / tau_s))
-    seen_charge = 3e-3 * duration_s + 5e-3 * (duration_s - settling)
-    dut = 8e-3 * (3.3 * duration_s - 1.3 * seen_charge)
-    assert run.charge_c == pytest.approx(8e-3 * duration_s, rel=1e-3)
-    assert run.energy_supply_j == pytest.approx(3.3 * 8e-3 * duration_s, rel=1e-3)
-    assert run.energy_j == pytest.approx(dut, rel=1e-3)
-    assert run.current_min_a <= run.current_mean_a <= run.current_max_a
-    # Without the correction five per cent of the energy are missed.
-    raw = only_run(record_of(CH1=line, dt_s=dt_s), WIRING, window)
-    assert raw.energy_supply_j == pytest.approx(3.3 * seen_charge, rel=1e-3)
-    assert raw.energy_supply_j < 0.96 * run.energy_supply_j
-
-
-def test_decoupling_is_corrected_on_a_window_of_one_time_constant():
-    line, window = decoupled(13e-6, 13e-6, 50e-9, 0.0)
-    wiring = Wiring(Shunt(1.3, decoupling_f=10e-6), Supply(3.3), shunt_channel="CH1")
-    run = only_run(record_of(CH1=line, dt_s=50e-9), wiring, window)
-    assert run.charge_c == pytest.approx(8e-3 * 13e-6, rel=2e-3)
-    assert run.current_min_a <= run.current_mean_a <= run.current_max_a
-    assert run.power_min_w <= run.power_w <= run.power_max_w
 
 
 def stepped(spans, tau_s, ohm, dt_s=50e-9, scale=1e-6):
