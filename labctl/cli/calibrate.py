@@ -43,7 +43,8 @@ def _bench_options(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="Errors of the emulated bench."),
         click.option("--out", type=click.Path(path_type=Path), default=Path("calibration"), show_default=True,
                      help="Folder for what is found."),
-        click.option("--valid", "valid_s", type=Validity(), help="How long it holds, e.g. 8h or 30d."),
+        click.option("--valid", "valid_s", type=Validity(),
+                     help="How long it holds, e.g. 90min [default: zero 8h, gain and timebase 30d, deskew 365d]."),
         click.option("--temperature", "temperature_degc", type=click.FloatRange(-60, 150), help="In °C; stored."),
         json_option,
     )
@@ -71,7 +72,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(short_help="What the shunt's channel reads with the DUT unpowered.")
 @_operation_options
 @_bench_options
 def zero(**given: Any) -> int:
@@ -81,12 +82,14 @@ def zero(**given: Any) -> int:
     return _calibrate("zero", given, calibrate_zero)
 
 
-@command.command()
+@command.command(short_help="The current read against a known load or a meter.")
 @click.option("--load", "load_ohm", type=Quantity("ohm"), help="Known resistor to put in the DUT's place, e.g. 330ohm.")
-@click.option("--load-tolerance", "load_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True)
+@click.option("--load-tolerance", "load_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True,
+              help="How well the load is known.")
 @click.option("--meter", "meter_a", type=Quantity("A", signed=True),
               help="What a reference meter in series with the load reads, e.g. 9.957mA.")
-@click.option("--meter-tolerance", "meter_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True)
+@click.option("--meter-tolerance", "meter_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True,
+              help="How well the meter is known.")
 @_operation_options
 @_force
 @_bench_options
@@ -139,7 +142,7 @@ def _pulses(pulse_s: float, period_s: float | None, **more: float) -> Fixture:
     return Fixture(pulse_s=pulse_s, period_s=period_s, **more)
 
 
-@command.command()
+@command.command(short_help="Delay between the shunt's channel and the trigger's.")
 @_pulse_options
 @_force
 @_bench_options
@@ -151,11 +154,12 @@ def deskew(pulse_s: float, period_s: float | None, **given: Any) -> int:
     return _calibrate("deskew", given, lambda bench, *rest: calibrate_deskew(bench, rest[0], fixture, rest[1]))
 
 
-@command.command()
+@command.command(short_help="The scope's time against a known pulse or a crystal.")
 @click.option("--against", type=click.Choice(["pulse", "crystal"]), default="pulse", show_default=True,
               help="A known pulse, or the DUT's crystal.")
 @_pulse_options
-@click.option("--pulse-tolerance", "tolerance_ratio", type=Tolerance(), default="1ppm", show_default=True)
+@click.option("--pulse-tolerance", "tolerance_ratio", type=Tolerance(), default="1ppm", show_default=True,
+              help="How well the pulse is known.")
 @_force
 @_bench_options
 def timebase(against: str, pulse_s: float, period_s: float | None, tolerance_ratio: float, **given: Any) -> int:

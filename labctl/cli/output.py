@@ -55,8 +55,8 @@ class Output:
         """Ask the person to do something by hand and wait for Enter. Raises ConfigError where nobody can answer."""
         if not sys.stdin.isatty():
             raise ConfigError(
-                f"{sentence}: but nobody is at the keyboard. Name the supply's switch in [dut] power of the bench "
-                "file, or apply an earlier zero reading with --zero FILE"
+                f"{sentence}: but nobody is at the keyboard. Run it from a terminal; where only the supply is to be "
+                "switched, name its switch in [dut] power of the bench file, or apply an earlier zero reading (--zero)"
             )
         with self.paused():
             click.prompt(f"{sentence}, then press Enter", default="", show_default=False, prompt_suffix=" ", err=True)
@@ -91,6 +91,8 @@ class Report:
         from labctl.store import open_capture, read_truth
 
         with open_capture(path) as capture:
+            if capture.provenance.get("what") == "calibration":
+                raise ConfigError(f"{path} is a calibration and no measurement: labctl calibrate show {path}")
             try:
                 result = analyze(capture, self.power)
             except CaptureError as error:
