@@ -1,6 +1,6 @@
 """Whether the runs of a series are alike: drift, correlation, groups, outliers, skewness, each in a sentence.
 
-Every rule has a stated rate of false alarms for series of independent runs: 0.5 % for a test, 1 % for outliers. One
+Every rule has a stated rate of false alarms for series of independent runs: 0.5 %, or 1 % for outliers and groups. One
 cause makes one sentence: two groups explain drift, correlation, skewness and outliers; outliers and drift explain
 skewness. Nothing is ever left out of a result.
 """
