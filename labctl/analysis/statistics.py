@@ -75,7 +75,7 @@ def errors_of_means(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     show, and fewer than ten, which cannot tell: what independent series lose is kept small that way, at the price of
     some coverage where neighbours are correlated a little. All others are taken for a first-order autoregression
     (`_persistent`). Of intervals made for 95 %, simulation finds these to hold the mean: with 20 values 96 %, 93 %,
-    95 % and 93 % at autocorrelations of 0, 0.3, 0.6 and 0.9; with 100 and more 95 to 96 %.
+    94 % and 93 % at autocorrelations of 0, 0.3, 0.6 and 0.9; with 100 and more 95 to 96 %.
     """
     n_series, n = residuals.shape
     squares = np.einsum("ij,ij->i", residuals, residuals)
