@@ -17,6 +17,8 @@ from labctl.units import percent, quantity
 _SWING_RATIO = (0.6, 1.5)
 # Less of the pin's level than this is no trigger through whatever probe.
 _MOVES_RATIO = 0.02
+# More samples than this at the ends of the range: the line leaves the screen.
+CLIPPED_RATIO = 1e-3
 # A pulse shorter than this part of a window is a piece of one.
 _WHOLE_RATIO = 0.8
 
@@ -87,11 +89,13 @@ def judge_trigger(
         )
     ratio = line.swing / level_v
     if not shows_pin(line, board):
-        what = "small" if ratio < 1 else "large"
+        what, switches = ("small" if ratio < 1 else "large"), f"{name} switches by {quantity(line.swing, 'V')}"
+        fits = f"{probe_ratio / ratio:.2g} would fit"
+        if line.clipped_ratio > CLIPPED_RATIO:
+            switches, fits = f"{switches} or more", "far less would fit"
         return fault(
-            f"the trigger's swing is too {what}: {name} switches by {quantity(line.swing, 'V')}, pin {pin} by "
-            f"{quantity(level_v, 'V')}: check trigger_probe_ratio in [scope] ({probe_ratio:g} now; "
-            f"{probe_ratio / ratio:.2g} would fit) and the probe's own switch", line.swing,
+            f"the trigger's swing is too {what}: {switches}, pin {pin} by {quantity(level_v, 'V')}: check "
+            f"trigger_probe_ratio in [scope] ({probe_ratio:g} now; {fits}) and the probe's own switch", line.swing,
         )
     active = line.high_ratio if wiring.trigger_edge == "rising" else 1 - line.high_ratio
     duty = series.window_s / series.period_s

@@ -23,7 +23,6 @@ PAUSE_S = 0.5e-3
 N_PERIODS = 12
 # How long after the series' end an oscilloscope may take to say that it has seen a trigger.
 WAIT_S = 1.0
-CLIPPED_RATIO = 1e-3
 # Ranges, as parts of the usual one, that are tried until the line is on the screen.
 WIDENINGS = (1, 4, 16, 64)
 # A probe that divides by ten where the bench file says one leaves a tenth of the swing: seen at this part of the range.
@@ -77,7 +76,7 @@ def _widened(bench: Bench, name: str) -> tuple[Record | None, judge.Series]:
         found = _watch(bench, Place(name, part))
         record = found[0]
         widest = _settings(bench, Place(name, WIDENINGS[-1])).range_v == _settings(bench, Place(name, part)).range_v
-        if record is None or widest or read_line(record.channels[name]).clipped_ratio <= CLIPPED_RATIO:
+        if record is None or widest or read_line(record.channels[name]).clipped_ratio <= judge.CLIPPED_RATIO:
             break
     return found
 
