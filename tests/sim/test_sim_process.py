@@ -435,6 +435,7 @@ def test_a_load_takes_the_supply_from_the_dut_and_gives_it_back(bench):
     assert bench.control(cmd="connect", what="dut") == {"connected": "dut"}
     assert bench.control(cmd="status")["engine"] == "off"
     switch.send("OUTP ON")
+    assert switch.ask("OUTP?") == "1"
     assert dut.ask("go") == "done"
     for what in ("pulse", "dut", "dut"):
         assert bench.control(cmd="connect", what=what) == {"connected": what}
@@ -488,7 +489,8 @@ def test_what_cannot_be_connected_or_fired_is_said(bench):
         ({"cmd": "fire", "n": 5}, "no generator"),
     ):
         assert word in bench.control(**command)["error"]
-    assert bench.link("dut").ask("go") == "done"
+    with contextlib.closing(Link(bench.addresses["dut"])) as dut:
+        assert dut.ask("go") == "done"
     bench.control(cmd="connect", what="pulse")
     assert "10000" in bench.control(cmd="fire", n=10**9)["error"]
     for name in ("shunt", "wires"):
