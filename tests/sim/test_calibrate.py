@@ -61,17 +61,22 @@ def measured(bench, folder, operation=SHA, **plan):
         return analyze(capture), read_truth(path)
 
 
+def of_timebase(result):
+    return math.hypot(*(c.effect for c in result.budget["duration"] if c.name.startswith("time base")))
+
+
 @pytest.mark.parametrize("seed", [1, 4, 5])
 def test_everything_about_one_bench(elf, tmp_path, seed):
     """Each finding holds the world's value, within its own uncertainty; the results hold theirs and are tighter."""
     with emulated(seed) as bench:
-        plain, _ = measured(bench, tmp_path / "plain")
+        # Five runs: each has so much of the memory that the sample clock does not hide what the time base gains.
+        plain, _ = measured(bench, tmp_path / "plain", FEW)
         gain = calibrate_gain(bench, request(tmp_path), Fixture())
         world = draws(bench)
         deskew = calibrate_deskew(bench, request(tmp_path), Fixture())
         timebase = calibrate_timebase(bench, request(tmp_path), Fixture())
         paths = (gain, deskew, timebase)
-        result, truth = measured(bench, tmp_path / "calibrated", calibrations=paths)
+        result, truth = measured(bench, tmp_path / "calibrated", FEW, calibrations=paths)
         assert bench.simulation.ask(cmd="status")["fault"] == ""
     found = {c.kind: c for c in map(read_calibration, paths)}
 
@@ -91,6 +96,7 @@ def test_everything_about_one_bench(elf, tmp_path, seed):
     assert result.energy_expanded_j < 0.03 * result.energy_mean_j
     assert result.energy_expanded_j / result.energy_mean_j < plain.energy_expanded_j / plain.energy_mean_j
     assert result.duration_expanded_s < plain.duration_expanded_s
+    assert of_timebase(result) < 0.2 * of_timebase(plain)
     for value, expanded, key in (
         (result.energy_mean_j, result.energy_expanded_j, "energy_j"),
         (result.power_mean_w, result.power_expanded_w, "power_w"),
@@ -263,8 +269,10 @@ def test_the_command_says_what_to_do_next(elf, labctl, tmp_path):
     assert row["energy_expanded_j"] < 0.03 * row["energy_mean_j"]
     shown = json.loads(labctl("calibrate", "show", command[3], "--json", cwd=tmp_path).stdout)
     assert shown["calibrations"][0]["value"] == document["calibrations"][0]["value"]
-    stale = labctl("measure", "--calibration", row["captures"][0], "--op", "sha256", cwd=tmp_path, status=2)
-    assert "is a measurement and no calibration" in stale.stderr
+    wrong = labctl("analyze", command[3], cwd=tmp_path, status=2)
+    assert "is a calibration and no measurement: labctl calibrate show" in wrong.stderr
+    measurement = labctl("measure", "--calibration", row["captures"][0], "--op", "sha256", cwd=tmp_path, status=2)
+    assert "is a measurement and no calibration" in measurement.stderr
     other = labctl(*command[1:], "--seed", "2", "--op", "sha256", "--out", "no", cwd=tmp_path, status=2)
     assert "belongs to DSO-X 3024T EMULATED1" in other.stderr
     shunt = labctl(*command[1:], "--shunt", "2", "--op", "sha256", "--out", "no", cwd=tmp_path, status=2)
