@@ -75,7 +75,7 @@ def subject_of(
     facts = capture.provenance.get("bench", {})
     record = next(iter(capture.records.values()))
     key = keys.bench(facts, record.instrument) if facts else ""
-    if capture.provenance.get("what") == _CALIBRATION:
+    if capture.provenance.get("what") == _CALIBRATION and len(capture.calibrations) == 1:
         (calibration,) = capture.calibrations
         return Subject(capture.path, facts, key, (_line_of(calibration),), calibration=calibration)
     try:
