@@ -14,6 +14,7 @@ import pytest
 
 from instruments.sim.frontend import BANDWIDTH_HZ, BANDWIDTH_LIMITED_HZ
 from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU
+from labctl import boards
 from labctl.analysis.benefit import value_expanded
 from labctl.analysis.result import analyze
 from labctl.bench import Fixture, open_bench
@@ -30,6 +31,7 @@ from labctl.errors import CaptureError, ConfigError
 from labctl.frontend import channel_settings
 from labctl.measure import Plan, measure
 from labctl.model import Operation
+from labctl.simulation import Simulation, connecting
 from labctl.store import open_capture, read_truth
 
 SHA = Operation("sha256", bytes=64)
@@ -255,6 +257,41 @@ def test_a_signal_that_leaves_the_screen_of_the_gain_is_refused(elf, tmp_path, m
         with pytest.raises(ConfigError, match=r"CH1 leaves the screen at the range of the gain calibration: calibrate"):
             list(measure(bench, plan))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_person_connects_what_is_asked_for(elf, tmp_path):
+    """As on a real bench: a generator that runs by itself, and a person who does as told."""
+    world = Simulation(boards.load("stm32vldiscovery"), seed=10)
+    asked = []
+
+    def person(sentence):
+        if "reference meter" in sentence:
+            asked.append("meter")
+            return
+        what = next(word for word in ("load", "pulse", "dut") if f" {word} " in sentence)
+        asked.append(what)
+        world.ask(**connecting(what, dataclasses.asdict(Fixture())), runs=True)
+
+    world.start(world.bench_file())
+    try:
+        file = world.addressed(world.bench_file())
+        with open_bench(file, board_name=None, overrides=lambda f: f, ask=person) as bench:
+            gain = calibrate_gain(bench, request(tmp_path), MeterReading(9.96e-3, 0.02, load_ohm=330.0))
+            assert asked == ["load", "meter", "dut"]
+            asked.clear()
+            paths = (gain, calibrate_deskew(bench, request(tmp_path), Fixture()),
+                     calibrate_timebase(bench, request(tmp_path), Fixture()))
+            assert asked == ["pulse", "dut", "pulse", "dut"]
+            draws = world.ask(cmd="draws")["draws"]
+            (path,) = measure(bench, Plan((FEW,), tmp_path / "out", calibrations=paths))
+    finally:
+        world.stop()
+    found = {c.kind: c for c in map(read_calibration, paths)}
+    assert abs(found["timebase"].value - draws["timebase_ratio"]) <= value_expanded(found["timebase"])[0]
+    assert value_expanded(found["gain"])[0] == pytest.approx(0.95 * 0.02 * found["gain"].value, rel=0.02)
+    with open_capture(path) as capture:
+        assert {c.kind for c in capture.calibrations} == {"gain", "deskew", "timebase"}
+        assert math.isfinite(analyze(capture).energy_mean_j)
 
 
 def test_the_command_says_what_to_do_next(elf, labctl, tmp_path):
