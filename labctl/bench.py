@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instruments.errors import InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
 from labctl import boards
 from labctl.benchfile import BenchFile, parse_bench
@@ -271,7 +272,7 @@ def open_bench(
             wiring = wiring_of(file, board)
         try:
             yield _open_all(stack, file, board, wiring, ask, simulation)
-        except DeviceTransient as error:
+        except (DeviceTransient, InstrumentError) as error:  # the simulator's own word comes first, its end included
             fault = simulation.fault() if simulation is not None else ""
             if fault:
                 raise DeviceStable(f"the emulated {board['name']} stopped: {fault}") from error

@@ -212,3 +212,19 @@ def test_firmware_that_is_none_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("labctl.simulation.default_elf", lambda board: broken)
     with pytest.raises(LabctlError, match="ELF"), bench_with() as bench:
         run(bench, tmp_path / "out")
+
+
+def test_a_simulator_that_ended_before_its_scope_was_opened_says_why(elf, tmp_path, monkeypatch):
+    from labctl import bench
+
+    broken, open_all = tmp_path / "broken.elf", bench._open_all
+    broken.write_bytes(b"not an ELF file")
+
+    def late(*arguments):
+        arguments[-1]._process.wait()
+        return open_all(*arguments)
+
+    monkeypatch.setattr("labctl.simulation.default_elf", lambda board: broken)
+    monkeypatch.setattr("labctl.bench._open_all", late)
+    with pytest.raises(EnvironmentFault, match="ELF"), bench_with():
+        pass
