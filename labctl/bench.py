@@ -95,7 +95,7 @@ class Bench:
         if self.simulation is not None:
             self.simulation.connect(what, asdict(fixture))
         elif self.emulated:
-            self.ask(f"Run `labctl sim connect {what} --control HOST:PORT`, with the address that `sim start` printed")
+            self.ask(f"Run `{_sim_command(what, fixture)}`, with the address that `sim start` printed")
         else:
             self.ask(_connecting(what, fixture, self.board))
         if what != "pulse":
@@ -161,6 +161,15 @@ def locate_bench_file(path: Path | None) -> Path | None:
     if path is not None:
         raise ConfigError(f"bench file {path} does not exist; leave --bench out to use the emulated bench")
     return None
+
+
+def _sim_command(what: str, fixture: Fixture) -> str:
+    """Give the command that connects this at emulated instruments which somebody else started."""
+    load = f" --load {fixture.load_ohm:g} --load-tolerance {fixture.load_tolerance_ratio:g}"
+    pulse = f" --pulse {fixture.pulse_s:g} --period {fixture.period_s:g}"
+    pulse += f" --pulse-tolerance {fixture.pulse_tolerance_ratio:g}"
+    options = {"load": load, "pulsed-load": load + pulse, "pulse": pulse}.get(what, "")
+    return f"labctl sim connect {what}{options} --control HOST:PORT"
 
 
 def find_bench_file(path: Path | None) -> BenchFile | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 import time
 
 import numpy as np
@@ -362,11 +363,17 @@ def test_a_person_is_told_what_to_connect_with_the_supply_off(what, words):
 
 def test_on_emulated_instruments_behind_a_bench_file_the_command_is_named():
     from labctl.bench import Fixture as Said
+    from labctl.cli.sim import connect
 
     part = Recorded("EMULATED1")
     bench = person_s_bench(part)
-    bench.connect("load", Said())
-    assert "labctl sim connect load" in part.log[1]
+    bench.connect("pulsed-load", Said(load_ohm=220.0, pulse_tolerance_ratio=2e-6))
+    command = re.search(r"`labctl sim connect (.*)`", part.log[1])[1].split()
+    context = connect.make_context("connect", command)
+    assert context.params["what"] == "pulsed-load"
+    assert context.params["load_ohm"] == 220.0
+    assert context.params["pulse_tolerance_ratio"] == 2e-6
+    assert (context.params["pulse_s"], context.params["period_s"]) == (1e-3, 2e-3)
     bench.fire(20)  # that generator runs by itself
     with pytest.raises(ValueError, match="pulsed-load"):
         bench.connect("tea", Said())
