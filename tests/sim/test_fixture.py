@@ -368,7 +368,7 @@ def test_on_emulated_instruments_behind_a_bench_file_the_command_is_named():
     part = Recorded("EMULATED1")
     bench = person_s_bench(part)
     bench.connect("pulsed-load", Said(load_ohm=220.0, pulse_tolerance_ratio=2e-6))
-    command = re.search(r"`labctl sim connect (.*)`", part.log[1])[1].split()
+    command = re.search(r"`labctl sim connect (.*?)`", part.log[1])[1].split()
     context = connect.make_context("connect", command)
     assert context.params["what"] == "pulsed-load"
     assert context.params["load_ohm"] == 220.0
