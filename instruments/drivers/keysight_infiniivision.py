@@ -331,6 +331,9 @@ class KeysightInfiniiVision:
 
     def _read_time_tags(self) -> np.ndarray[Any, Any]:
         """Return the seconds from the first trigger to each one, shape (segments,). Raises BadData."""
+        # Tags are read of the waveform source, which must be a channel that was acquired.
+        assert self._granted is not None
+        self._scpi.command(f":WAVeform:SOURce CHANnel{channel_number(self._granted.channels[0].name)}")
         tags_s = np.empty(self._n_taken)
         for segment in range(self._n_taken):
             tags_s[segment] = self._tag_of(segment)

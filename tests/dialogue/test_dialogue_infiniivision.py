@@ -112,7 +112,8 @@ PREAMBLE = "+0,+0,+4,+1,+8.0E-10,-1.0E-04,+0,+1.5625E-04,+1.0E-02,+128"
 PREAMBLE_PIN = "+0,+0,+4,+1,+8.0E-10,-1.0E-04,+0,+3.125E-02,+2.0E+00,+128"
 DATA = ":WAVeform:DATA?"
 OPC = ("*OPC?", "1")
-TAGS = [*index(1, "+0.0E+00"), *index(2, "+1.5E-03"), *index(3, "+3.0E-03")]
+SOURCE = [(":WAVeform:SOURce CHANnel1", None), OK]
+TAGS = [*SOURCE, *index(1, "+0.0E+00"), *index(2, "+1.5E-03"), *index(3, "+3.0E-03")]
 
 
 def ready(link):
@@ -407,7 +408,8 @@ def test_a_bulk_read_out_that_broke_is_switched_off_before_the_next(dialogue):
 
 
 def test_a_repeated_time_tag_means_the_index_did_not_move(dialogue):
-    steps = [*CONFIGURE_SERIES, *DONE_SERIES, *index(1, "+0.0E+00"), *index(2, "+1.5E-03"), *index(3, "+1.5E-03")]
+    tags = [*index(1, "+0.0E+00"), *index(2, "+1.5E-03"), *index(3, "+1.5E-03")]
+    steps = [*CONFIGURE_SERIES, *DONE_SERIES, *SOURCE, *tags]
     with dialogue(IDN, *steps) as link, pytest.raises(BadData, match="index did not move"):
         series(link).fetch()
 
