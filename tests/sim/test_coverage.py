@@ -108,28 +108,61 @@ def test_coverage_of_a_few_benches(few):
     check_hits(few)
 
 
+def half_width_of_rectangles(*limits: float) -> float:
+    """Give q with P(|sum| < q) = 95 % for rectangular errors of these half-widths, by convolution."""
+    step = 1e-5
+    density = np.ones(1)
+    for limit in limits:
+        density = np.convolve(density, np.ones(2 * round(limit / step) + 1))
+    reach = step * np.abs(np.arange(len(density)) - len(density) // 2)
+    order = np.argsort(reach)
+    return float(reach[order][np.searchsorted(np.cumsum(density[order]) / density.sum(), 0.95)])
+
+
+def errors(study: Coverage, kind: str) -> np.ndarray:
+    return np.array([i.value / i.truth - 1 for o in study.outcomes for i in o.intervals[kind]])
+
+
 def test_the_interval_is_that_of_the_limits(few):
     # Errors of energy and power: shunt ± 1 %, supply ± 1 %, gain ± 2 %, rectangular, of sensitivities that differ from
     # one by the shunt's drop, 0.4 % of the supply; all else is below 0.1 %. What holds 95 % of their sum, exactly by
     # convolution and by the factor of a normal distribution, bounds the interval on either side.
-    step = 1e-5
-    boxes = [np.ones(2 * round(limit / step) + 1) for limit in (0.01, 0.01, 0.02)]
-    density = np.convolve(np.convolve(boxes[0], boxes[1]), boxes[2])
-    reach = step * np.abs(np.arange(len(density)) - len(density) // 2)
-    order = np.argsort(reach)
-    exact = reach[order][np.searchsorted(np.cumsum(density[order]) / density.sum(), 0.95)]
+    exact = half_width_of_rectangles(0.01, 0.01, 0.02)
     normal = 1.96 * np.sqrt((0.01**2 + 0.01**2 + 0.02**2) / 3)
     assert exact < normal
     for kind in ("power", "energy"):
         assert 0.99 * exact < few.judgements()[kind].expanded_ratio < 1.01 * normal
 
 
+def test_no_error_is_beyond_all_limits_together(few):
+    # Measured over true is (1 + gain) (1 + shunt) / (1 + supply), and 0.1 % is left for all else.
+    for kind in ("power", "energy"):
+        assert errors(few, kind).max() < 1.02 * 1.01 / 0.99 - 1 + 1e-3
+        assert errors(few, kind).min() > 0.98 * 0.99 / 1.01 - 1 - 1e-3
+    # Time base ± 10 ppm, and a nanosecond (a fifth of a sample) of 300 µs.
+    assert np.abs(errors(few, "duration")).max() < 10e-6 + 1e-9 / 300e-6
+
+
 def test_errors_that_cancel_are_not_in_the_ratio(few):
     judged = few.judgements()
     assert judged["energy_ratio"].expanded_ratio < 0.1 * judged["energy"].expanded_ratio
     # An interval cannot be right that is far wider than every error seen.
-    errors = [abs(i.value / i.truth - 1) for o in few.outcomes for i in o.intervals["energy_ratio"]]
-    assert judged["energy_ratio"].expanded_ratio < 10 * max(errors)
+    assert judged["energy_ratio"].expanded_ratio < 10 * np.abs(errors(few, "energy_ratio")).max()
+
+
+def test_a_few_calibrated_benches(elf):
+    study = Coverage(Study(n_benches=4, seed=4, calibrate=("gain",)))
+    study.run()
+    assert study.failures == []
+    check_hits(study)
+    # Shunt and gain are gone. The load's current is known by the supply, ± 1 %, and the load, ± 0.1 %; the supply
+    # enters the energy a second time. The rest (decoupling, noise) is below 0.1 %.
+    exact = half_width_of_rectangles(0.02, 0.001)
+    for kind in ("power", "energy"):
+        expanded = np.array([i.expanded / i.truth for o in study.outcomes for i in o.intervals[kind]])
+        assert expanded.max() < 0.03
+        assert study.judgements()[kind].expanded_ratio == pytest.approx(exact, rel=0.03)
+        assert np.abs(errors(study, kind)).max() < 1.001 / 0.99**2 - 1 + 1e-3
 
 
 def test_the_command(elf, labctl, tmp_path):
