@@ -24,9 +24,11 @@ SCHEMA = "labctl.selftest/1"
 @click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
 @click.option("--board", help="Board [default: the bench file's, or stm32vldiscovery].")
 @click.option("--load", "load_ohm", type=Quantity("ohm"), help="Known load at hand, e.g. 330ohm.")
-@click.option("--load-tolerance", "load_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True)
+@click.option("--load-tolerance", "load_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True,
+              help="How far the load may be off.")
 @click.option("--pulse", "pulse_s", type=Quantity("s"), help="Length of the pulses of a generator at hand, e.g. 1ms.")
-@click.option("--pulse-tolerance", "pulse_tolerance_ratio", type=Tolerance(), default="1 ppm", show_default=True)
+@click.option("--pulse-tolerance", "pulse_tolerance_ratio", type=Tolerance(), default="1 ppm", show_default=True,
+              help="How far the pulses' length may be off.")
 @click.option("--without-fixture", is_flag=True, help="Test with the DUT alone.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Errors of the emulated bench.")
 @json_option

@@ -3,17 +3,20 @@
 import contextlib
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 
 from instruments.protocols import AcquisitionSettings
 from instruments.sim.frontend import BANDWIDTH_HZ, BANDWIDTH_LIMITED_HZ
 from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU
+from labctl import boards
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING
-from labctl.bench import open_bench
+from labctl.bench import Fixture, open_bench
 from labctl.errors import ConfigError
 from labctl.selftest import Request, Selftest, at_hand
 from labctl.selftest.known import NUMBERS
+from labctl.simulation import Simulation, connecting
 
 SHUNT_OHM = 1.3
 # Stated for 95 %; where one rectangular term dominates that is 95 % of its limit, so that all of it is 1.06 times as
@@ -180,6 +183,29 @@ def test_without_a_fixture(elf):
 def test_a_load_that_would_draw_too_much(elf):
     with emulated() as bench, pytest.raises(ConfigError, match="330 ohm"):
         at_hand(bench, 1.0, 1e-3, None, 1e-6)
+
+
+def test_a_person_connects_what_is_at_hand(elf):
+    """As on a real bench: a generator that runs by itself, each fixture asked for once, and the DUT put back."""
+    world = Simulation(boards.load("stm32vldiscovery"), seed=10)
+    asked = []
+
+    def person(sentence):
+        what = next(word for word in ("pulsed-load", "load", "pulse", "dut") if f" {word} " in sentence)
+        asked.append(what)
+        world.ask(**connecting(what, asdict(Fixture())), runs=True)
+
+    world.start(world.bench_file())
+    try:
+        file = world.addressed(world.bench_file())
+        with open_bench(file, board_name=None, overrides=lambda f: f, ask=person) as bench:
+            assert at_hand(bench, None, 1e-3, None, 1e-6) == Request(has_load=False, has_pulse=False)
+            found, test = run(bench, at_hand(bench, 330.0, 1e-3, 1e-3, 1e-6))
+    finally:
+        world.stop()
+    assert named(found, OK) == set(found)
+    assert asked == ["load", "pulsed-load", "pulse", "dut"]
+    assert test.numbers["tau_s"] is not None and test.numbers["timebase_ratio"] is not None
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
