@@ -14,7 +14,8 @@ from typing import Any
 from instruments.record import Channel
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING, Finding
 from labctl.analysis.line import Line
-from labctl.model import Wiring
+from labctl.analysis.uncertainty import expanded, rectangular
+from labctl.model import Contribution, Wiring
 from labctl.units import percent, quantity, with_uncertainty
 
 # A current this many times below or above the board's typical one is not the board's, whatever it does.
@@ -24,8 +25,15 @@ _SEEN = 5.0
 _SEEN_CODES = 0.25
 # What two clocks' readings of a window may differ by: one count, and the stores and reads around it.
 _EDGE_CYCLES = 9
-# Standard uncertainties times this: 95 % of a normal distribution.
-_95 = 1.96
+# What a reading of a volt is off by at most where no data sheet tells: assumed.
+_UNKNOWN_RATIO = 0.05
+
+
+def _expanded(noise: float, *limits: float) -> float:
+    """Give the expanded uncertainty (95 %) of a standard uncertainty from noise and of rectangular half-widths."""
+    parts = [Contribution("noise", "A", "normal", noise, "", noise)]
+    parts += [Contribution("limit", "B", "rectangular", rectangular(x), "", rectangular(x)) for x in limits]
+    return expanded(parts)[0]
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,7 @@ def judge_shunt(drop: Drop, wiring: Wiring, board: Mapping[str, Any], probe_rati
     shunt, supply = wiring.shunt, board["supply"]
     assert shunt is not None
     current_a = drop.change_v / shunt.resistance_ohm
-    expanded_a = _95 * math.hypot(drop.standard_v, shunt.tolerance_ratio / math.sqrt(3) * drop.change_v)
-    expanded_a /= shunt.resistance_ohm
+    expanded_a = _expanded(drop.standard_v, shunt.tolerance_ratio * abs(drop.change_v)) / shunt.resistance_ohm
     typical = quantity(supply["current_typical_a"], "A")
     read = f"{quantity(current_a, 'A')} ({quantity(drop.change_v, 'V')} across {quantity(shunt.resistance_ohm, 'ohm')})"
     board_name = board["name"]
@@ -96,7 +103,7 @@ def judge_zero(name: str, channel: Channel, zero_v: float, standard_v: float) ->
 
     About mid-screen a slope error moves zero by its part of the offset setting.
     """
-    expanded_v = _95 * standard_v
+    expanded_v = _expanded(standard_v)
     seen = f"{channel.name} reads {with_uncertainty(zero_v, expanded_v, 'V')} with the DUT unpowered"
     if channel.accuracy is None:
         return Finding(name, OK, f"{seen}; the instrument's limit is not known", zero_v, expanded_v, "V")
@@ -141,18 +148,18 @@ def judge_timer(
         board.get("crystal_tolerance_ratio", 0.0), timebase_ratio or 0.0, 2 * dt_s / counted_s,
         _EDGE_CYCLES / board["clock_hz"] / counted_s,
     )
-    expanded = _95 * math.sqrt(math.fsum(x * x for x in limits) / 3)
+    expanded_ratio = _expanded(0.0, *limits)
     limit = math.fsum(limits)
     text = (
         f"{quantity(seen_s, 's', 6)} by the oscilloscope, {quantity(counted_s, 's', 6)} by the DUT's count: "
         f"{percent(abs(ratio))} apart, {percent(limit)} allowed"
     )
     if abs(ratio) <= limit:
-        return Finding("timer", OK, text, ratio, expanded, "1")
+        return Finding("timer", OK, text, ratio, expanded_ratio, "1")
     return Finding(
         "timer", FAULT,
         f"{text}: the clock is not what the board's data say, or edges are missed; check the crystal, and the board "
-        "in [dut]", ratio, expanded, "1",
+        "in [dut]", ratio, expanded_ratio, "1",
     )
 
 
@@ -172,11 +179,11 @@ def judge_rail(line: Line, channel: Channel, wiring: Wiring, board: Mapping[str,
     drop_v = shunt.resistance_ohm * board["supply"]["current_typical_a"]
     burden_v = 0.0 if shunt.wiring == "low-side" or supply.sensed == "dut" else drop_v
     stated_v = supply.voltage_v - burden_v
-    reading, standard = _reading_limits(channel, line.high)
-    limit_v = reading + supply.tolerance_ratio * supply.voltage_v + drop_v
+    limits = _reading_limits(channel, line.high)
     return _compare_supply(
-        f"the trigger pin's high level on {line.name}, which is the MCU's rail,", line.high, _95 * standard, stated_v,
-        limit_v, supply.voltage_v, "as the MCU's rail ([supply] node), or the trigger's probe ratio",
+        f"the trigger pin's high level on {line.name}, which is the MCU's rail,", line.high, _expanded(0.0, *limits),
+        stated_v, math.fsum(limits) + supply.tolerance_ratio * supply.voltage_v + drop_v, supply.voltage_v,
+        "whether the shunt is in the MCU's rail ([supply] node), and trigger_probe_ratio in [scope]",
     )
 
 
@@ -184,21 +191,21 @@ def judge_supply_channel(channel: Channel, level_v: float, wiring: Wiring) -> Fi
     """Compare a measured supply with the stated one."""
     supply = wiring.supply
     assert supply is not None and supply.voltage_v is not None
-    reading, standard = _reading_limits(channel, level_v)
-    limit_v = reading + supply.tolerance_ratio * supply.voltage_v
+    limits = _reading_limits(channel, level_v)
     return _compare_supply(
-        f"the supply measured on {channel.name}", level_v, _95 * standard, supply.voltage_v, limit_v,
-        supply.voltage_v, "the supply's channel in [scope], its probe and its ground",
+        f"the supply measured on {channel.name}", level_v, _expanded(0.0, *limits), supply.voltage_v,
+        math.fsum(limits) + supply.tolerance_ratio * supply.voltage_v, supply.voltage_v,
+        "the supply's channel in [scope], its probe and its ground",
     )
 
 
 def _reading_limits(channel: Channel, level_v: float) -> tuple[float, float]:
-    """Give what a reading may be off at most by the instrument's accuracy, and its standard uncertainty."""
+    """Give what a reading may be off at most: by gain about mid-screen, and by offset."""
     accuracy = channel.accuracy
     if accuracy is None:
-        return 0.02 * abs(level_v), 0.02 * abs(level_v) / math.sqrt(3)
-    gain = accuracy.gain_ratio * abs(level_v - float(channel.settings.get("offset_v") or 0.0))
-    return gain + accuracy.offset_limit, math.hypot(gain, accuracy.offset_limit) / math.sqrt(3)
+        return _UNKNOWN_RATIO * abs(level_v), 0.0
+    middle_v = float(channel.settings.get("offset_v") or 0.0)
+    return accuracy.gain_ratio * abs(level_v - middle_v), accuracy.offset_limit
 
 
 def _compare_supply(

@@ -81,7 +81,8 @@ def test_what_the_shunt_reads(current_a, status, words):
 
 def test_the_current_carries_the_shunts_tolerance():
     found = judge_shunt(drop(10e-3, 0.0), WIRING, BOARD, 1.0)
-    assert found.expanded == pytest.approx(1.96 * 0.01 / math.sqrt(3) * 10e-3)
+    # 95 % of the width of one rectangular distribution.
+    assert found.expanded == pytest.approx(0.95 * 0.01 * 10e-3, rel=1e-3)
 
 
 def test_two_channels_that_cannot_tell():
