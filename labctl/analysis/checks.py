@@ -24,6 +24,8 @@ _SETTLED_TAUS = 20
 _FEW_CYCLES = 8
 _FEW_CODES = 10
 _BLUNT_TAUS = 5
+# A current this many times below or above the board's typical one is hardly the board's, whatever it does.
+FAR_RATIO = 4.0
 _FEW_BITS_SAMPLES = 65536
 # More than half of an extreme's distance from the mean.
 _MOSTLY_RATIO = 0.5
@@ -102,6 +104,20 @@ def check_current(warnings: list[str] | None, board: Mapping[str, Any], current_
     warnings.append(text)
 
 
+def warn_of_far_current(warnings: list[str], board: Mapping[str, Any], operation: str, current_a: float) -> None:
+    """Warn where a core at work draws a current that is far from what the board typically does."""
+    typical = board.get("supply", {}).get("current_typical_a")
+    if typical is None or operation.startswith("idle") or typical / FAR_RATIO <= current_a <= typical * FAR_RATIO:
+        return
+    less = current_a < typical / FAR_RATIO
+    cause = "another ground or supply may bypass the shunt, or" if less else "another load may share the shunt, or"
+    warnings.append(
+        f"the mean current of {quantity(current_a, 'A')} is far {'less' if less else 'more'} than the "
+        f"{quantity(typical, 'A')} that {board.get('name', 'the board')} typically draws: {cause} the shunt's value, "
+        "its wiring or the probe ratio is wrong; `labctl bench check` names it"
+    )
+
+
 def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | None) -> None:
     """Warn of what the wiring leaves unknown: offset, accuracy, decoupling, resolution."""
     chain = measured.chain
@@ -127,9 +143,9 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
             )
     if chain.tau_s and mean_s < _BLUNT_TAUS * chain.tau_s:
         warnings.append(
-            f"a window of {quantity(mean_s, 's')} is shorter than {_BLUNT_TAUS} time constants of shunt and decoupling "
-            f"({quantity(chain.tau_s, 's')}): the energy rests on the correction, whose model of a steady current at "
-            "the edges is not in the uncertainty; measure more iterations in each window"
+            f"a window of {quantity(mean_s, 's')} is shorter than {quantity(_BLUNT_TAUS * chain.tau_s, 's')}, "
+            f"{_BLUNT_TAUS} time constants of shunt and decoupling: the energy rests on the correction, whose model of "
+            "a steady current at the edges is not in the uncertainty; measure more iterations in each window"
         )
     currents = [r.current_mean_a for r in measured.runs]
     if summarize(currents).mean < 0:
@@ -191,7 +207,7 @@ def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
             named = ["peak current and greatest power"] * high + ["least power"] * low
             parts.append(f"{' and '.join(named)} {'are' if high else 'is'} mostly noise")
         if measured.ripple_w < measured.noise_w:
-            parts.append("the ripple is less than the noise taken off it")
+            parts.append("the spread within runs is less than the noise taken off it")
         if parts:
             warnings.append(f"the scope's own noise is {quantity(noise_a, 'A', 2)} rms: {'; '.join(parts)}")
     if chain.tau_s:

@@ -181,8 +181,11 @@ def _add_scatter(
     """Add the standard error of a mean, which knows the autocorrelation."""
     if values.std == 0:
         return
+    worth = f"{values.n} windows"
+    if values.n_effective < values.n:
+        worth += f", worth {values.n_effective:.1f} independent ones since neighbours correlate"
     parts.append(Contribution(
-        name, "A", "normal", values.se, unit, values.se * factor, _degrees(values), f"{values.n} windows", key,
+        name, "A", "normal", values.se, unit, values.se * factor, _degrees(values), worth, key,
     ))
 
 

@@ -15,6 +15,7 @@ from labctl.analysis.checks import (
     check_sign,
     compare_with_dut,
     warn_of_chain,
+    warn_of_far_current,
     warn_of_peaks,
     warn_of_refusals,
 )
@@ -77,6 +78,7 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
     clock_j = clock_energy([r.duration_s for r in runs], series.measurement.chain.dt_s, mean_w) / operation.n_iterations
     outliers = judge_runs(warnings, numbers.energies_j, energy, clock_j)
     check_current(warnings, capture.board, mean_a)
+    warn_of_far_current(warnings, capture.board, operation.name, mean_a)
     cycles = _cycles_per_operation(capture, operation.n_iterations)
     result = Result(
         board=str(capture.board.get("name", "")),

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from instruments.record import Channel
+from labctl.analysis.checks import FAR_RATIO
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING, Finding
 from labctl.analysis.line import Line
 from labctl.analysis.uncertainty import expanded, rectangular
 from labctl.model import Contribution, Wiring
 from labctl.units import percent, quantity, with_uncertainty
 
-# A current this many times below or above the board's typical one is not the board's, whatever it does.
-_FAR_RATIO = 4.0
 # A change is seen where it exceeds its standard uncertainty so many times, and this part of a code.
 _SEEN = 5.0
 _SEEN_CODES = 0.25
@@ -82,8 +81,8 @@ def judge_shunt(drop: Drop, wiring: Wiring, board: Mapping[str, Any], probe_rati
             "or invert the probe"
         )
         return found(FAULT, f"the shunt reads negative: swap the leads at the shunt ({ends}). It reads {read}")
-    low_a = max(supply["current_min_a"], supply["current_typical_a"] / _FAR_RATIO)
-    high_a = min(supply["current_max_a"], supply["current_typical_a"] * _FAR_RATIO)
+    low_a = max(supply["current_min_a"], supply["current_typical_a"] / FAR_RATIO)
+    high_a = min(supply["current_max_a"], supply["current_typical_a"] * FAR_RATIO)
     if current_a < low_a:
         return found(FAULT, (
             f"the shunt reads far less than {board_name} can draw: {read}, typical is {typical}. Another ground or "

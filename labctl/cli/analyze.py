@@ -69,7 +69,9 @@ def sort_files(files: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
         if inside:
             captures += inside
         elif path.is_dir():
-            raise FileFault(f"{path} holds no captures (*.h5); name a folder that `labctl measure` wrote, or files")
+            below = sorted(path.glob("*/*.h5"), key=lambda p: p.parent.name)
+            hint = f"its newest folder with captures is {below[-1].parent}" if below else "or files"
+            raise FileFault(f"{path} holds no captures (*.h5); name a folder that `labctl measure` wrote; {hint}")
         elif _is_hdf5(path):
             captures.append(path)
         else:

@@ -91,7 +91,7 @@ def command(
         return found
 
     report = Report(power=power, figures=True)
-    n_complete = 0
+    n_complete = n_shown = 0
     try:
         with (
             Output(quiet=as_json) as output,
@@ -106,9 +106,12 @@ def command(
             for path in measure(bench, plan, output.progress):
                 n_complete += 1
                 report.add(path)
+                n_shown += 1
     except BaseException:
-        if n_complete:
-            click.echo(f"{n_complete} capture(s) are complete in {plan.out}: labctl analyze {plan.out}", err=True)
+        if n_shown:
+            click.echo(f"{n_shown} capture(s) are complete in {plan.out}: labctl analyze {plan.out}", err=True)
+        if n_complete > n_shown:
+            click.echo(f"the capture that gives no number is kept in {plan.out}", err=True)
         raise
     report.print(as_json=as_json)
     return 0

@@ -29,7 +29,10 @@ _CALIBRATION = "calibration"
 _FINER = 5.0
 _PPM_BELOW = 1e-4
 _MANY_DEGREES = 1000
-_N_IN_MATRIX = 8
+# Contributions of less than this part of the variance are in the table alone.
+_TOLD_RATIO = 0.005
+_N_IN_MATRIX = 3
+_WORD_MAX = 24
 _DISTRIBUTIONS = {"rectangular": "rect.", "normal": "normal"}
 _POWERS = {"dut": "power and energy are the DUT's", "supply": "power and energy are the supply's, shunt included"}
 _DIGITS = {
@@ -104,6 +107,8 @@ def render(subjects: Sequence[Subject], power: str = "dut") -> Group:
     parts: list[Any] = []
     for subject in subjects:
         parts += [Text("\n".join(wrap(_heading(subject))), style="bold"), Text("\n".join(wrap(_about(subject, power))))]
+        # A path stays in one piece, so that it can be copied.
+        parts.append(Text(subject.path, overflow="ignore", no_wrap=True))
         for line in subject.lines:
             parts += ["", *_budget(line)]
         parts += [Sentences([f"Note: {w}." for w in subject.warnings]), ""]
@@ -136,12 +141,12 @@ def _about(subject: Subject, power: str) -> str:
     if subject.calibration is not None:
         c = subject.calibration
         meaning = MEANINGS.get(c.kind, "its value")
-        return f"{meaning[:1].upper()}{meaning[1:]}; {c.method}, taken {c.utc}. {subject.path}"
+        return f"{meaning[:1].upper()}{meaning[1:]}; {c.method}, taken {c.utc}."
     assert subject.result is not None
     result = subject.result
     runs = f"{result.n_runs} run{'s' if result.n_runs != 1 else ''}"
     each = f" of {result.n_iterations} iterations" if result.n_iterations > 1 else ""
-    return f"Per operation, out of {runs}{each}; {_POWERS[power]}. {subject.path}"
+    return f"Per operation, out of {runs}{each}; {_POWERS[power]}."
 
 
 def _budget(line: Line) -> list[Any]:
@@ -167,7 +172,17 @@ def _budget(line: Line) -> list[Any]:
             _share(c.effect**2 / total) if total else "",
             _degrees(c.degrees_of_freedom) if finite else "",
         )
-    return [title, table, "", *_values(line)]
+    return [title, table, Sentences(_sources(line, total)), "", *_values(line)]
+
+
+def _sources(line: Line, total: float) -> list[str]:
+    """Say where the contributions come from that matter, a rectangular one with its limit."""
+    said: dict[str, str] = {}
+    for c in sorted(line.contributions, key=lambda c: -abs(c.effect)):
+        if c.source and total and c.effect**2 >= _TOLD_RATIO * total:
+            limit = f"± {_input(math.sqrt(3) * c.standard, c.unit)}, " if c.distribution == "rectangular" else ""
+            said.setdefault(c.name, f"{limit}{c.source}")
+    return [f"{name}: {text}." for name, text in said.items()]
 
 
 def _values(line: Line) -> list[Any]:
@@ -214,7 +229,8 @@ def _comparison(subjects: Sequence[Subject], name: str) -> list[Any]:
     benches = list(dict.fromkeys(s.bench_key for s in subjects))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right", no_wrap=True)
-    table.add_column("result", overflow="fold")
+    longest = max(len(word) for s in subjects for word in label(s).split())
+    table.add_column("result", overflow="fold", min_width=min(longest, _WORD_MAX))
     table.add_column("bench", no_wrap=True)
     table.add_column(name, justify="right", overflow="fold")
     table.add_column("over result 1", justify="right", overflow="fold")
@@ -261,7 +277,10 @@ def _of_benches(benches: Sequence[str], shared: Sequence[str]) -> list[str]:
     if "" in benches:
         sentences.append("A capture whose bench is not known (?) shares nothing that is known.")
     if shared:
-        sentences.append(f"One and the same error in both, which cancels in a ratio but for what it does differently to them: {', '.join(shared)}.")
+        sentences.append(
+            "One and the same error in both, which cancels in a ratio but for what it does differently to them: "
+            f"{', '.join(shared)}."
+        )
     else:
         sentences.append("No error is the same in result 1 and another: in a ratio all of them add up.")
     sentences.append("± is the expanded uncertainty (95 %).")

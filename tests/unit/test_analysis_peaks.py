@@ -91,7 +91,7 @@ def test_extremes_that_noise_alone_would_reach_are_named_once():
     # One normal value in 2000 exceeds 3.29 standard deviations; the codes go three from the mean.
     assert "the scope's own noise is 100 µA rms" in text
     assert "peak current and greatest power and least power are mostly noise" in text
-    assert "the ripple is less than the noise taken off it" in text  # one code of it, and two of noise
+    assert "the spread within runs is less than the noise taken off it" in text  # one code of it, and two of noise
 
 
 def test_a_peak_far_above_the_noise_is_the_duts():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from instruments.record import Accuracy, Channel, Identity, Record
+from labctl.analysis.checks import warn_of_far_current
 from labctl.analysis.foreign import analyze_record
 from labctl.analysis.result import analyze
 from labctl.errors import CaptureError, ConfigError
@@ -671,3 +672,13 @@ def test_an_unknown_sample_rate_gives_no_energy():
     record = dataclasses.replace(record_of([(200, 300)]), dt_s=None)
     with pytest.raises(CaptureError, match=r"sample rate is not known.*--rate"):
         analyze_record(record, WIRING)
+
+
+def test_a_bypassed_shunt_is_warned_of_unless_the_core_sleeps():
+    # The board of these captures typically draws 15 mA: a quarter of it is 3.75 mA.
+    board = {"name": "a board", "supply": {"current_typical_a": 15e-3}}
+    for operation, current_a, warned in (("sha256", 2.8e-3, True), ("sha256", 3.8e-3, False), ("idle", 2.8e-3, False),
+                                         ("sha256", 59e-3, False), ("sha256", 61e-3, True)):
+        warnings: list[str] = []
+        warn_of_far_current(warnings, board, operation, current_a)
+        assert bool(warnings) is warned, (operation, current_a)
