@@ -250,6 +250,10 @@ def resolve(
     supply = wiring.supply
     if supply is None or (supply.voltage_v is None and supply.channel is None):
         raise CaptureError("the supply voltage is not known, so there is no power; give it (--supply 3.3)")
+    if not 0 <= supply.tolerance_ratio < 1:
+        raise ConfigError(
+            f"the supply's tolerance_ratio is {supply.tolerance_ratio}; it must lie between 0 and 1, as 0.01 for 1 %"
+        )
     if supply.sensed not in ("source", "dut"):
         raise ConfigError(f'the supply is sensed at {supply.sensed!r}; it is "source" or "dut"')
     signs = _shunt_signs(wiring)

@@ -49,16 +49,18 @@ class Keys:
         return cls(bench(facts, identity), instrument(identity)) if facts else cls()
 
     def shunt(self, shunt: Shunt) -> str:
-        """Name the error of the shunt."""
-        return self._of_bench(f"shunt {shunt.resistance_ohm:g} ohm")
+        """Name the error of the shunt; another tolerance is another resistor."""
+        return self._of_bench(f"shunt {shunt.resistance_ohm:g} ohm +-{shunt.tolerance_ratio:g}")
 
     def supply(self, supply: Supply) -> str:
-        """Name the error of the supply's voltage."""
-        return self._of_bench("supply" if supply.voltage_v is None else f"supply {supply.voltage_v:g} V")
+        """Name the error of the supply's voltage; another tolerance is another supply, or another reading of it."""
+        if supply.voltage_v is None:
+            return self._of_bench("supply")
+        return self._of_bench(f"supply {supply.voltage_v:g} V +-{supply.tolerance_ratio:g}")
 
     def decoupling(self, shunt: Shunt) -> str:
         """Name the error of the capacitance behind the shunt."""
-        return self._of_bench(f"decoupling {shunt.decoupling_f or 0.0:g} F")
+        return self._of_bench(f"decoupling {shunt.decoupling_f or 0.0:g} F +-{shunt.decoupling_tolerance_ratio:g}")
 
     def timebase(self) -> str:
         """Name the error of the instrument's clock."""

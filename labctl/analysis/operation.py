@@ -21,6 +21,8 @@ from labctl.units import percent
 # The ends of a normal distribution are then known to 0.4 % of the standard uncertainty, in half a second.
 _N_TRIALS_MAX = 400_000
 _EDGES, _NULL_EDGES = "edge resolution", "edge resolution of null"
+# Windows longer than null's by no more than this part of it are no longer: a difference of rounding.
+_LEAST_RATIO = 1e-6
 
 
 class Trialled(NamedTuple):
@@ -48,7 +50,7 @@ class PerOperation:
             base = [summarize(column).mean for column in _columns(null.runs, power)]
         columns = [(np.array(c) - b) / n_iterations for c, b in zip(_columns(series.runs, power), base, strict=True)]
         self.duration, self.charge, self.energy, self.supply_energy = (summarize(c) for c in columns)
-        if self.duration.mean <= 0:
+        if self.duration.mean * n_iterations <= _LEAST_RATIO * base[0] or self.duration.mean <= 0:
             raise CaptureError(
                 f"the windows last no longer than the null windows ({self.duration.mean:.3g} s per operation is left); "
                 "measure more iterations in each window"

@@ -290,6 +290,8 @@ def _open(path: Path) -> h5py.File:
     try:
         if path.is_dir():
             raise FileFault(f"{path} is a folder; give a capture file in it")
+        if path.exists() and not path.is_file():
+            raise FileFault(f"{path} is no file: a pipe or a device cannot be a capture")
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
