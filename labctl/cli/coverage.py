@@ -17,7 +17,9 @@ EXIT_FAILURES = 4
 
 
 @click.command()
-@click.option("--benches", "n_benches", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many to draw.")
+@click.option(
+    "--benches", "n_benches", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many to draw."
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="What they are drawn from.")
 @click.option(
     "--calibrate",

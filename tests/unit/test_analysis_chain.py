@@ -116,7 +116,8 @@ def test_a_better_supply_at_the_measurement_does_not_better_what_the_calibration
     # The load's current came from the supply of 1 % of then; the one of 0.01 % is another.
     wiring = dataclasses.replace(WIRING, supply=dataclasses.replace(WIRING.supply, tolerance_ratio=1e-4))
     result = analyze(capture_of(record_of(flat()), [gain_of(0.99)], wiring))
-    assert 0.95 * 0.01 < result.energy_expanded_j / result.energy_mean_j < 1.02 * 0.95 * 0.01
+    # 95 % of a rectangle of 1 %, the load's 0.1 % beside it.
+    assert 0.95 * 0.01 < result.energy_expanded_j / result.energy_mean_j < 1.1 * 0.95 * 0.01
     shares = effects(result)
     assert shares["supply"] == pytest.approx(1, rel=0.02)
     assert shares["gain calibration: supply"] == pytest.approx(1, rel=0.02)
