@@ -14,40 +14,32 @@ from instruments.errors import InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
 from labctl import boards
 from labctl.benchfile import BenchFile, parse_bench
-from labctl.errors import ConfigError, DeviceStable, DeviceTransient
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient, NobodyThere
+from labctl.fixture import FIXTURES, Fixture, connection_sentence, sim_command
 from labctl.model import Shunt, Supply, Wiring
 from labctl.simulation import Simulation
-from labctl.units import quantity
+from labctl.units import parse, quantity
 
 if TYPE_CHECKING:
     from labctl.dut import Dut
+
+__all__ = ["FIXTURES", "Bench", "Fixture", "find_bench_file", "locate_bench_file", "open_bench", "wiring_of"]
 
 OPEN_TIMEOUT_S = 10.0
 DUT_TIMEOUT_S = 5.0
 # What the emulated oscilloscope gives as its serial number begins with this.
 EMULATED_SERIAL = "EMULATED"
 EMULATION_SLOWDOWN = 20.0
-
-
-FIXTURES = ("load", "pulsed-load", "pulse")
-
-
-@dataclass(frozen=True)
-class Fixture:
-    """The known load and the known pulse: what they are said to be, and their tolerances."""
-
-    load_ohm: float = 330.0
-    load_tolerance_ratio: float = 1e-3
-    pulse_s: float = 1e-3
-    period_s: float = 2e-3
-    pulse_tolerance_ratio: float = 1e-6
+# Where this variable of the environment is set, it is the control address of the emulated bench of `labctl sim start`.
+CONTROL_VARIABLE = "LABCTL_CONTROL"
 
 
 @dataclass
 class Bench:
     """Opened instruments and DUT with the wiring between them.
 
-    `switch` is None where a person switches the supply: `ask` then shows a sentence and returns when it is done.
+    `switch` is None where a person switches the supply: `ask` then shows a sentence and returns when it is done, with
+    what the person typed; it raises NobodyThere where nobody is asked.
     `simulation` is None on a real bench.
     """
 
@@ -57,8 +49,9 @@ class Bench:
     scope: Recorder
     dut: Dut
     switch: PowerSwitch | None
-    ask: Callable[[str], None]
+    ask: Callable[[str], object]
     simulation: Simulation | None = None
+    _told_control: bool = False
 
     @property
     def emulated(self) -> bool:
@@ -79,29 +72,62 @@ class Bench:
         """Switch the DUT's supply, or ask the person to."""
         if self.switch is not None:
             self.switch.set_output(on)
-        else:
+            return
+        try:
             self.ask(f"Switch the supply of the DUT {'on' if on else 'off'}")
+        except NobodyThere as error:
+            raise NobodyThere(f"{error}, or name the supply's switch in [dut] power of the bench file") from error
 
     def connect(self, what: str, fixture: Fixture) -> None:
         """Put a fixture in the DUT's place (`FIXTURES`), or the DUT back ("dut"), the supply off meanwhile.
 
         The supply then is on, for a pulse alone it stays off; a DUT that is back has answered. With a pulse the
         shunt's channel sees the trigger pin's level, which its range must hold. Raises ValueError for another word,
-        and what the DUT, the switch and whoever is asked raise.
+        NobodyThere, with all as it was, where nobody is asked, and what the DUT, the switch and whoever is asked raise.
         """
         if what not in ("dut", *FIXTURES):
             raise ValueError(f"what {what!r} is not one of dut, {', '.join(FIXTURES)}")
         self.set_power(False)
         if self.simulation is not None:
             self.simulation.connect(what, asdict(fixture))
-        elif self.emulated:
-            self.ask(f"Run `{_sim_command(what, fixture)}`, with the address that `sim start` printed")
         else:
-            self.ask(_connecting(what, fixture, self.board))
+            by_hand = connection_sentence(what, fixture, self.board)
+            try:
+                self.ask(self._sim_sentence(what, fixture) if self.emulated else by_hand)
+            except NobodyThere:
+                if self.switch is not None:
+                    self.switch.set_output(True)
+                raise
         if what != "pulse":
             self.set_power(True)
         if what == "dut":
             self.dut.hello()
+
+    def read_meter(self) -> float:
+        """Return what the reference meter in series with the load reads, in ampere; a person is asked for it.
+
+        An answer that is no current is asked for again.
+        """
+        if self.simulation is not None:
+            return self.simulation.read_meter()
+        sentence = "Type what the reference meter in series with the load reads, such as 9.957mA"
+        request = sentence
+        while True:
+            try:
+                return parse(str(self.ask(request)), "A", what="meter", positive=True)
+            except NobodyThere:
+                raise
+            except ConfigError as error:
+                request = f"{error}. {sentence}"
+
+    def _sim_sentence(self, what: str, fixture: Fixture) -> str:
+        """Say, with the command, what a person has to connect at an emulated bench that somebody else started."""
+        address = os.environ.get(CONTROL_VARIABLE, "")
+        sentence = f"In another terminal, run `{sim_command(what, fixture, address or 'HOST:PORT')}`"
+        if address or self._told_control:
+            return sentence
+        self._told_control = True
+        return f"{sentence}, where HOST:PORT is the control address that `labctl sim start` printed"
 
     def fire(self, n: int) -> None:
         """Let the emulated generator give n pulses; a real one runs by itself."""
@@ -128,24 +154,6 @@ class Bench:
         return facts
 
 
-def _connecting(what: str, fixture: Fixture, board: dict[str, Any]) -> str:
-    """Say what a person has to connect, the supply being off."""
-    load = f"the {quantity(fixture.load_ohm, 'ohm')} load"
-    generator = (
-        f"the pulse generator (0 V and {quantity(board['pins']['level_v'], 'V')}, "
-        f"{quantity(fixture.pulse_s, 's')} every {quantity(fixture.period_s, 's')})"
-    )
-    return {
-        "dut": "Put all back for measuring: the DUT behind the shunt, the shunt's probe across the shunt, the "
-        "trigger's probe on the DUT's trigger pin",
-        "load": f"Take the DUT out and connect {load} in its place, behind the shunt",
-        "pulsed-load": f"Take the DUT out and connect {load} in its place, behind the shunt and with the decoupling "
-        f"left in, through a switch that {generator} drives; put the trigger's probe on the generator's output",
-        "pulse": f"Put the shunt's probe and the trigger's probe both on the output of {generator}, and connect "
-        "nothing else to it",
-    }[what]
-
-
 def locate_bench_file(path: Path | None) -> Path | None:
     """Say which bench file holds: the one named, else ./bench.toml, else the user's, else None for the emulated bench.
 
@@ -161,15 +169,6 @@ def locate_bench_file(path: Path | None) -> Path | None:
     if path is not None:
         raise ConfigError(f"bench file {path} does not exist; leave --bench out to use the emulated bench")
     return None
-
-
-def _sim_command(what: str, fixture: Fixture) -> str:
-    """Give the command that connects this at emulated instruments which somebody else started."""
-    load = f" --load {fixture.load_ohm:g} --load-tolerance {fixture.load_tolerance_ratio:g}"
-    pulse = f" --pulse {fixture.pulse_s:g} --period {fixture.period_s:g}"
-    pulse += f" --pulse-tolerance {fixture.pulse_tolerance_ratio:g}"
-    options = {"load": load, "pulsed-load": load + pulse, "pulse": pulse}.get(what, "")
-    return f"labctl sim connect {what}{options} --control HOST:PORT"
 
 
 def find_bench_file(path: Path | None) -> BenchFile | None:
@@ -261,7 +260,7 @@ def open_bench(
     *,
     board_name: str | None,
     overrides: Callable[[BenchFile], BenchFile],
-    ask: Callable[[str], None],
+    ask: Callable[[str], object],
     seed: int = 1,
 ) -> Iterator[Bench]:
     """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out."""
@@ -293,7 +292,7 @@ def _open_all(
     file: BenchFile,
     board: dict[str, Any],
     wiring: Wiring,
-    ask: Callable[[str], None],
+    ask: Callable[[str], object],
     simulation: Simulation | None,
 ) -> Bench:
     from instruments.errors import DriverUnavailable

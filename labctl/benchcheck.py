@@ -92,7 +92,7 @@ def open_links(subject: Subject, progress: Progress = lambda *_: None) -> Iterat
 
 
 def check_links(
-    links: Links, ask: Callable[[str], None], progress: Progress = lambda *_: None
+    links: Links, ask: Callable[[str], object], progress: Progress = lambda *_: None
 ) -> Generator[Finding, None, None]:
     """Look at the signals, where oscilloscope and DUT both answer; `ask` asks the person to switch the supply."""
     if links.scope is None or links.dut is None:

@@ -100,8 +100,8 @@ def check_bench(dated: Dated, bench: Bench) -> None:
         kind, path = calibration.kind, dated.paths[calibration.kind]
         if kind in needed and calibration.bench != here:
             raise ConfigError(
-                f"{path} is the {kind} calibration of bench {calibration.bench}, this is bench {here}: its shunt and "
-                f"cables are others; calibrate this one (labctl calibrate {kind})"
+                f"{path} is the {kind} calibration of another bench ({calibration.bench}) than this one ({here}): its "
+                f"shunt and cables are others; calibrate this one (labctl calibrate {kind})"
             )
         if kind in needed and set(calibration.channels) != needed[kind]:
             raise ConfigError(

@@ -2,6 +2,7 @@
 
     LabctlError                 exit status
     ├── ConfigError        2    a wrong option, bench file or value typed by a person
+    │   └── NobodyThere         something has to be done by hand, and nobody is at the keyboard
     ├── EnvironmentFault   3    a tool, package or permission is missing on this machine
     ├── DeviceError        1    the device under test misbehaves
     │   ├── DeviceTransient     trying again may help (time-out, garbled line)
@@ -23,6 +24,10 @@ class ConfigError(LabctlError):
     """A person typed something that cannot be."""
 
     exit_status = 2
+
+
+class NobodyThere(ConfigError):
+    """Something has to be done by hand, and nobody is at the keyboard."""
 
 
 class EnvironmentFault(LabctlError):

@@ -15,7 +15,7 @@ from instruments.record import Record
 from labctl import __version__, interrupts
 from labctl.bench import Bench
 from labctl.dated import Dated, check_bench, check_record, read_dated, replay
-from labctl.errors import EnvironmentFault, FileFault
+from labctl.errors import EnvironmentFault, FileFault, NobodyThere
 from labctl.frontend import choose_range, take_zero, trial_runs, utc_text
 from labctl.model import Capture, Operation
 from labctl.series import Series, expected_duration_s, take_series
@@ -104,7 +104,10 @@ def _prepare(
         shunt, zero, null_duration_s = replayed.shunt, replayed.zero, expected_duration_s(bench, null)
     if zero is None:
         progress("zero reading, DUT unpowered", 1)
-        zero = take_zero(bench, shunt)
+        try:
+            zero = take_zero(bench, shunt)
+        except NobodyThere as error:
+            raise NobodyThere(f"{error}, or apply an earlier zero reading (--zero)") from error
     return _FrontEnd(shunt, zero, null_duration_s)
 
 

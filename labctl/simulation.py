@@ -75,11 +75,12 @@ class Control:
         except ValueError as error:
             raise EnvironmentFault("what answers there is no simulator: it sends no JSON") from error
 
-    def tell(self, **command: Any) -> None:
-        """Send a command that gives nothing back. Raises ConfigError with the simulator's words where it refuses."""
+    def tell(self, **command: Any) -> dict[str, Any]:
+        """Send a command and return its answer. Raises ConfigError with the simulator's words where it refuses."""
         answer = self.ask(**command)
         if "error" in answer:
             raise ConfigError(f"the simulator refuses {command['cmd']!r}: {answer['error']}")
+        return answer
 
     def close(self) -> None:
         """Close the connection."""
@@ -212,7 +213,7 @@ class Simulation:
         except _Ended as error:
             raise EnvironmentFault(f"the simulator ended: {self._complaint()}") from error
 
-    def connect(self, what: str, fixture: Mapping[str, float]) -> None:
+    def connect(self, what: str, fixture: Mapping[str, float | None]) -> None:
         """Let a fixture take the DUT's place in the world, or the DUT come back; the supply stays as it is.
 
         `fixture` holds fields of bench.Fixture. Raises ConfigError where the simulator refuses.
@@ -224,6 +225,11 @@ class Simulation:
         """Let the pulse generator give n pulses. Raises ConfigError where the simulator refuses."""
         with self._running() as control:
             control.tell(cmd="fire", n=n)
+
+    def read_meter(self) -> float:
+        """Return what the reference meter in series with the load reads, in ampere. Raises ConfigError without load."""
+        with self._running() as control:
+            return float(control.tell(cmd="meter")["current_a"])
 
     def fault(self) -> str:
         """Return what stopped the emulated core, empty where nothing did."""
@@ -259,9 +265,9 @@ class Simulation:
             self._log = None
 
 
-def connecting(what: str, fixture: Mapping[str, float]) -> dict[str, Any]:
+def connecting(what: str, fixture: Mapping[str, float | None]) -> dict[str, Any]:
     """Make the control command that connects `what`; `fixture` holds fields of bench.Fixture."""
-    facts = {("width_s" if key == "pulse_s" else key): value for key, value in fixture.items()}
+    facts = {("width_s" if key == "pulse_s" else key): value for key, value in fixture.items() if value is not None}
     return {"cmd": "connect", "what": what, **facts}
 
 

@@ -143,6 +143,16 @@ class Bench:
                 raise ValueError('the DUT is connected, and no generator: connect "pulsed-load" or "pulse"')
             self._fixture.fire(n)
 
+    def read_meter(self) -> tuple[float, float]:
+        """Read the reference meter in series with the load, in ampere: now, and with the supply on.
+
+        Raises ValueError where no load is connected.
+        """
+        with self._supply:
+            if self._fixture is None:
+                raise ValueError('the meter is in series with a load, and the DUT is connected: connect "load"')
+            return self._fixture.read_meter()
+
     def status(self) -> dict[str, Any]:
         """Tell how the DUT is."""
         if self.boot_error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from instruments.sim.bench import Bench
 
 
-COMMANDS = ("windows", "draws", "faults", "connect", "fire", "status", "quit")
+COMMANDS = ("windows", "draws", "faults", "connect", "fire", "meter", "status", "quit")
 
 
 class Control:
@@ -26,6 +26,8 @@ class Control:
 
     connect: `what` takes the DUT's place ("load", "pulsed-load", "pulse"; "dut" comes back), with the fields of
     fixture.Nominal, and `runs` for a generator that needs no firing. fire: the generator gives `n` pulses now.
+    meter: what the reference meter in series with the load reads, now (`current_a`) and with the supply on
+    (`powered_a`).
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -67,6 +69,7 @@ class Control:
                 "timebase_ratio": SampleClock(bench.seed).error_ratio,
                 "load_ohm": bench.nominal.true_load_ohm(bench.seed),
                 "pulse_ratio": bench.nominal.pulse_ratio(bench.seed),
+                "meter_ratio": bench.nominal.meter_ratio(bench.seed),
                 "skew_s": skew_s(bench.seed),
                 "channels": channels,
             }
@@ -83,6 +86,10 @@ class Control:
     def _do_fire(self, request: dict[str, Any]) -> dict[str, Any]:
         self._bench.fire(request["n"])
         return {"fired": request["n"]}
+
+    def _do_meter(self, _request: dict[str, Any]) -> dict[str, Any]:
+        now_a, powered_a = self._bench.read_meter()
+        return {"current_a": now_a, "powered_a": powered_a}
 
     def _do_status(self, _request: dict[str, Any]) -> dict[str, Any]:
         return self._bench.status()

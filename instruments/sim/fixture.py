@@ -2,9 +2,10 @@
 
 The load is modelled as a current of V/(load + shunt), with true values, that is switched on and off and reaches the
 shunt through the pole of shunt and decoupling, tau = R C, like the core's; the load's own part in that pole (the shunt
-in parallel with it, 0.4 % for 1.3 and 330 ohm) is left out. The generator gives the level of the board's trigger pin
-and starts low. Each pulse comes after its period and up to a hundredth of it more, at random, so that pulses fall at
-any phase of whatever samples them.
+in parallel with it, 0.4 % for 1.3 and 330 ohm) is left out. A reference meter in series with the load reads the true
+current, within the meter's own tolerance, and has no resistance. The generator gives the level of the board's trigger
+pin and starts low. Each pulse comes after its period and up to a hundredth of it more, at random, so that pulses fall
+at any phase of whatever samples them.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ _TICK_S = 0.02
 
 @dataclass(frozen=True)
 class Nominal:
-    """What a fixture is said to be: load and pulse, each with its tolerance."""
+    """What a fixture is said to be: load, pulse and meter, each with its tolerance."""
 
     load_ohm: float = 330.0
     load_tolerance_ratio: float = 1e-3
     width_s: float = 1e-3
     period_s: float = 2e-3
     pulse_tolerance_ratio: float = 1e-6
+    meter_tolerance_ratio: float = 1e-3
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Nominal:
@@ -62,6 +64,10 @@ class Nominal:
         """Draw by how much the generator's times are longer than it says."""
         return self.pulse_tolerance_ratio * draw(seed, "pulse")
 
+    def meter_ratio(self, seed: int) -> float:
+        """Draw by how much the reference meter reads more than what flows."""
+        return self.meter_tolerance_ratio * draw(seed, "meter")
+
 
 class Fixture:
     """Act on the world in the place of a DUT that is off; `what` is one of `KINDS`.
@@ -75,6 +81,7 @@ class Fixture:
         self._world, self._what = world, what
         self._stretch = 1.0 + nominal.pulse_ratio(seed)
         self._nominal = nominal
+        self._meter = 1.0 + nominal.meter_ratio(seed)
         self._load_a = circuit.supply_v / (nominal.true_load_ohm(seed) + circuit.shunt_ohm)
         self._wander = np.random.default_rng([seed, zlib.crc32(b"fixture")])
         self._lock = threading.Lock()
@@ -98,6 +105,17 @@ class Fixture:
         if self._thread.is_alive():
             self._thread.join()
         self.power(False)
+
+    def read_meter(self) -> tuple[float, float]:
+        """Read the meter in series with the load, in ampere: what it shows now, and what it shows with the supply on.
+
+        Raises ValueError where no steady load is connected: a meter would read some mean of pulses.
+        """
+        if self._what != "load":
+            raise ValueError(f'the meter needs a steady current, and "{self._what}" is connected: connect "load"')
+        with self._lock:
+            powered_a = self._load_a * self._meter
+            return powered_a if self.on else 0.0, powered_a
 
     def fire(self, n: int) -> None:
         """Give n pulses now, a period of quiet before the first and after the last.

@@ -20,9 +20,11 @@ from labctl.calibrate.reference import (
     MeterReading,
     Reference,
     at_the_dut,
+    in_series,
     of_level,
     reference_current,
     with_measured_supply,
+    with_meter_read,
 )
 from labctl.dated import LOAD
 from labctl.errors import CaptureError, ConfigError
@@ -43,7 +45,6 @@ CURRENT_RATIO_MAX = 2.0
 READING_RATIO_MAX = 2.0
 # Room for the noise of single samples at the top of the screen, in standard deviations: one in 1e9 lies beyond.
 NOISE_ROOM = 6.0
-_E12 = (1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2, 10.0)
 
 
 def calibrate_zero(bench: Bench, request: Request, progress: Progress = lambda *_: None) -> Path:
@@ -107,7 +108,7 @@ def calibrate_gain(
             raise
         progress("known load", 2, 4)
         with fixture_in_place(bench, "load", known.fixture):
-            if isinstance(reference, MeterReading) and bench.simulation is None:
+            if isinstance(reference, MeterReading) and reference.current_a is not None:
                 bench.ask(f"See that the reference meter in series with the load reads "
                           f"{quantity(known.current_a, 'A', 6)}")
             load = steady_reading(bench, shunt, READING_SPAN_S, drift_v)
@@ -117,6 +118,8 @@ def calibrate_gain(
                     f"({quantity(known.current_a**2 * known.fixture.load_ohm, 'W')}) and the supply regulated"
                 )
             known = with_measured_supply(bench, known, load, reference)
+            known = with_meter_read(bench, known, reference)
+            _check_load(bench, known, own_a, zero.channels[name], at_zero)
             at_load = steady(load.channels[name])
             found = _evaluate(bench, known, load, zero, (at_load, at_zero))
         progress("storing", 3, 4)
@@ -170,21 +173,16 @@ def _check_load(bench: Bench, known: Reference, own_a: float, channel: Channel, 
     fits = known.current_a * shunt_ohm < reach_v
     if fits and own_a / CURRENT_RATIO_MAX <= known.current_a <= own_a * CURRENT_RATIO_MAX:
         return
-    load = quantity(known.fixture.load_ohm, "ohm", 4)
+    what = f"a load of {quantity(known.fixture.load_ohm, 'ohm', 4)} draws {quantity(known.current_a, 'A')}"
+    if known.fixture.meter_tolerance_ratio is not None:
+        what = f"the meter's current is {quantity(known.current_a, 'A')}"
     better_ohm = max(supply.voltage_v / min(own_a, reach_v / shunt_ohm) - shunt_ohm, 1.0)
-    advice = f"; use one of about {quantity(_in_series(better_ohm, above=not fits), 'ohm')} (--load)"
+    advice = f"; use a load of about {quantity(in_series(better_ohm, above=not fits), 'ohm')} (--load)"
     why = "which is off the screen at the range and offset that a measurement takes"
     if fits:
-        why = f"and the DUT {quantity(own_a, 'A')}: the load must draw a current of the same order, within a factor " \
-              f"of {CURRENT_RATIO_MAX:g}"
-    raise ConfigError(f"a load of {load} draws {quantity(known.current_a, 'A')}, {why}{advice}")
-
-
-def _in_series(resistance_ohm: float, *, above: bool) -> float:
-    """Choose the nearest resistance of the E12 series (IEC 60063), or the next above."""
-    decade = 10.0 ** math.floor(math.log10(resistance_ohm))
-    values = [step * decade for step in _E12 if not above or step * decade >= resistance_ohm]
-    return min(values, key=lambda value: abs(math.log(value / resistance_ohm)))
+        why = f"and the DUT draws {quantity(own_a, 'A')}: the load's current must be of the same order, within a " \
+              f"factor of {CURRENT_RATIO_MAX:g}"
+    raise ConfigError(f"{what}, {why}{advice}")
 
 
 def _evaluate(
@@ -199,8 +197,9 @@ def _evaluate(
     drop_v = at_load.mean - at_zero.mean
     read_a = drop_v / _shunt_ohm(bench)
     if not known.current_a / READING_RATIO_MAX <= read_a <= known.current_a * READING_RATIO_MAX:
+        told = "the meter's reading" if known.fixture.meter_tolerance_ratio is not None else "the load"
         hint = "its leads are swapped" if read_a < 0 else (
-            f"check the load, the shunt's value ({_shunt_ohm(bench):g} ohm), the probe ratio, the supply's voltage, "
+            f"check {told}, the shunt's value ({_shunt_ohm(bench):g} ohm), the probe ratio, the supply's voltage, "
             "and that no other ground bypasses the shunt"
         )
         raise CaptureError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,15 +14,22 @@ from labctl.analysis.pulses import Level, steady
 from labctl.analysis.uncertainty import rectangular
 from labctl.bench import Bench, Fixture
 from labctl.calibrate.common import keys_of
+from labctl.errors import ConfigError
 from labctl.model import Contribution
 from labctl.units import percent, quantity
+
+_E12 = (1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2, 10.0)
 
 
 @dataclass(frozen=True)
 class MeterReading:
-    """What a reference meter in series with the load reads; `load_ohm` is the load, None where nobody told."""
+    """What a reference meter in series with the load reads.
 
-    current_a: float
+    `current_a` is None where the meter is to be read once the load is connected, which on labctl's own emulated bench
+    is the only way. `load_ohm` is the load, None where nobody told.
+    """
+
+    current_a: float | None = None
     tolerance_ratio: float = 1e-3
     load_ohm: float | None = None
 
@@ -37,23 +45,23 @@ class Reference:
 
 
 def reference_current(bench: Bench, reference: Fixture | MeterReading) -> Reference:
-    """Work out the known current.
+    """Work out the known current; of a meter that is not read yet, the current that its load should draw.
 
-    A load draws V/(R_load + R_shunt) where V is sensed at the source, V/R_load else.
+    A load draws V/(R_load + R_shunt) where V is sensed at the source, V/R_load else. Raises ConfigError for a meter's
+    reading that cannot be.
     """
     shunt, supply = bench.wiring.shunt, bench.wiring.supply
     assert shunt is not None and supply is not None and supply.voltage_v is not None
     behind_ohm = shunt.resistance_ohm if supply.sensed == "source" else 0.0
     names = keys_of(bench)
     if isinstance(reference, MeterReading):
-        u = rectangular(reference.tolerance_ratio)
-        current_a = reference.current_a
-        load_ohm = reference.load_ohm or max(supply.voltage_v / current_a - behind_ohm, 1e-3)
-        text = f"meter {current_a:g} A"
-        part = Contribution("meter", "B", "rectangular", u, "1", u, source="reference meter",
-                            key=f"{text}, {names.bench}")
-        method = f"reference meter in series, {quantity(current_a, 'A', 5)} ± {percent(reference.tolerance_ratio)}"
-        return Reference(Fixture(load_ohm=load_ohm), current_a, (part,), method)
+        _check_meter(bench, reference)
+        load_ohm = reference.load_ohm or Fixture().load_ohm
+        if reference.load_ohm is None and reference.current_a is not None:
+            load_ohm = in_series(max(supply.voltage_v / reference.current_a - behind_ohm, 1.0))
+        fixture = Fixture(load_ohm=load_ohm, meter_tolerance_ratio=reference.tolerance_ratio)
+        expected = Reference(fixture, supply.voltage_v / (load_ohm + behind_ohm), (), "")
+        return _metered(bench, expected, reference, reference.current_a or expected.current_a)
     load_ohm = reference.load_ohm
     share = load_ohm / (load_ohm + behind_ohm)
     u_load, u_shunt = rectangular(reference.load_tolerance_ratio), rectangular(shunt.tolerance_ratio)
@@ -73,6 +81,55 @@ def reference_current(bench: Bench, reference: Fixture | MeterReading) -> Refere
     )
     return Reference(reference, supply.voltage_v / (load_ohm + behind_ohm), tuple(c for c in parts if c.standard),
                       method)
+
+
+def with_meter_read(bench: Bench, known: Reference, reference: Fixture | MeterReading) -> Reference:
+    """Take the current from the meter, where it is to be read now that the load is connected.
+
+    Raises ConfigError for a reading that cannot be.
+    """
+    if not isinstance(reference, MeterReading) or reference.current_a is not None:
+        return known
+    current_a = bench.read_meter()
+    _check_range(bench, current_a)
+    return _metered(bench, known, reference, current_a)
+
+
+def in_series(resistance_ohm: float, *, above: bool = False) -> float:
+    """Choose the nearest resistance of the E12 series (IEC 60063), or the next above."""
+    decade = 10.0 ** math.floor(math.log10(resistance_ohm))
+    values = [step * decade for step in _E12 if not above or step * decade >= resistance_ohm]
+    return min(values, key=lambda value: abs(math.log(value / resistance_ohm)))
+
+
+def _metered(bench: Bench, known: Reference, reference: MeterReading, current_a: float) -> Reference:
+    """Make the known current the meter's, with the meter's tolerance alone."""
+    u = rectangular(reference.tolerance_ratio)
+    part = Contribution("meter", "B", "rectangular", u, "1", u, source="reference meter",
+                        key=f"meter {current_a:g} A, {keys_of(bench).bench}")
+    method = f"reference meter in series, {quantity(current_a, 'A', 5)} ± {percent(reference.tolerance_ratio)}"
+    return replace(known, current_a=current_a, contributions=(part,) if u else (), method=method)
+
+
+def _check_meter(bench: Bench, reference: MeterReading) -> None:
+    if reference.current_a is None:
+        return
+    if bench.simulation is not None:
+        raise ConfigError(
+            "on the emulated bench the meter is emulated too, and reads what flows there: leave the value out (--meter "
+            "alone)"
+        )
+    _check_range(bench, reference.current_a)
+
+
+def _check_range(bench: Bench, current_a: float) -> None:
+    low_a, high_a = bench.board["supply"]["current_min_a"], bench.board["supply"]["current_max_a"]
+    if not low_a <= current_a <= high_a:
+        raise ConfigError(
+            f"a meter that reads {quantity(current_a, 'A')} tells of no current that {bench.board['name']} draws "
+            f"({quantity(low_a, 'A')} to {quantity(high_a, 'A')}): check the value and its unit, for example "
+            "--meter 9.957mA"
+        )
 
 
 def at_the_dut(bench: Bench, known: Reference, own_a: float) -> Reference:

@@ -18,6 +18,24 @@ if TYPE_CHECKING:
 _DAYS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
+READ = "read"
+
+
+class Meter(click.ParamType[Any]):
+    """What a meter reads, in ampere, or `READ`: to be read once the load is connected."""
+
+    name = "A"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the text. Fails with what was expected and an example."""
+        if value == READ:
+            return READ
+        number = Quantity("A", signed=True).convert(value, param, ctx)
+        if not number > 0:
+            self.fail(f"{value!r}: a meter's reading must be more than zero", param, ctx)
+        return number
+
+
 class Validity(click.ParamType[float]):
     """How long a calibration holds: ``8h``, ``30d``, ``90min``; gives seconds."""
 
@@ -86,8 +104,9 @@ def zero(**given: Any) -> int:
 @click.option("--load", "load_ohm", type=Quantity("ohm"), help="Known resistor to put in the DUT's place, e.g. 330ohm.")
 @click.option("--load-tolerance", "load_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True,
               help="How well the load is known.")
-@click.option("--meter", "meter_a", type=Quantity("A", signed=True),
-              help="What a reference meter in series with the load reads, e.g. 9.957mA.")
+@click.option("--meter", type=Meter(), is_flag=False, flag_value=READ, metavar="[A]",
+              help="A reference meter is in series with the load: what it reads, e.g. 9.957mA, or nothing to be asked "
+                   "once it is connected. The emulated bench reads its own.")
 @click.option("--meter-tolerance", "meter_tolerance_ratio", type=Tolerance(), default="0.1%", show_default=True,
               help="How well the meter is known.")
 @_operation_options
@@ -96,25 +115,25 @@ def zero(**given: Any) -> int:
 def gain(
     load_ohm: float | None,
     load_tolerance_ratio: float,
-    meter_a: float | None,
+    meter: Any,
     meter_tolerance_ratio: float,
     **given: Any,
 ) -> int:
     """Compare the current that is read with that of a known load, or of a reference meter.
 
     With --meter the meter's current counts, and neither the load nor the supply's voltage; --load then tells which
-    load is connected.
+    load is connected (330 ohm).
     """
     from labctl.bench import Fixture
     from labctl.calibrate import MeterReading, calibrate_gain
 
     reference: Any
-    if meter_a is not None:
-        reference = MeterReading(_positive(meter_a, "--meter"), meter_tolerance_ratio, load_ohm)
+    if meter is not None:
+        reference = MeterReading(None if meter == READ else meter, meter_tolerance_ratio, load_ohm)
     elif load_ohm is not None:
         reference = Fixture(load_ohm=load_ohm, load_tolerance_ratio=load_tolerance_ratio)
     else:
-        raise click.UsageError("name the known load (--load 330ohm), or what a reference meter reads (--meter 9.957mA)")
+        raise click.UsageError("name the known load (--load 330ohm), or a reference meter in series with it (--meter)")
     return _calibrate("gain", given, lambda bench, *rest: calibrate_gain(bench, rest[0], reference, rest[1]))
 
 
@@ -207,7 +226,25 @@ def _calibrate(kind: str, given: dict[str, Any], action: Callable[..., Path]) ->
     ):
         path = action(bench, request, output.progress)
     _print([path], as_json=given["as_json"])
+    if not given["as_json"]:
+        from labctl.report.calibration import apply_text
+
+        click.echo(apply_text(str(path), _repeated(given)))
     return 0
+
+
+def _repeated(given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Give again, for the measurement, the options that say which bench and which operations were calibrated."""
+    context = click.get_current_context()
+    options = []
+    for name, option, text in (
+        ("shunt_ohm", "--shunt", "{!r}ohm"), ("supply_v", "--supply", "{!r}V"), ("bench_path", "--bench", "{}"),
+        ("board", "--board", "{}"), ("seed", "--seed", "{}"), ("n_bytes", "--bytes", "{}"),
+    ):
+        typed = context.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
+        if typed and given.get(name) is not None:
+            options.append((option, text.format(given[name])))
+    return [*options, *(("--op", operation) for operation in given.get("operations", ()))]
 
 
 def _print(paths: list[Path], *, as_json: bool) -> None:
@@ -220,7 +257,9 @@ def _print(paths: list[Path], *, as_json: bool) -> None:
         calibration = read_calibration(path)
         with open_capture(path) as capture:
             facts = capture.provenance
-            found.append(Stored(str(path), calibration, facts["bench"], tuple(facts.get("remarks", ()))))
+            (record, *_) = capture.records.values()
+            settings = {name: channel.settings for name, channel in record.channels.items()}
+            found.append(Stored(str(path), calibration, facts["bench"], tuple(facts.get("remarks", ())), settings))
     if as_json:
         click.echo(json.dumps(to_json_document(found), allow_nan=False))
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from labctl.errors import CaptureError, ConfigError, EnvironmentFault
+from labctl.errors import CaptureError, ConfigError, EnvironmentFault, NobodyThere
 from labctl.model import SCHEMA_RESULTS
 
 if TYPE_CHECKING:
@@ -51,15 +51,18 @@ class Output:
         """Show how far the work is."""
         self._bar.update(self._task, description=text, completed=done, total=total)
 
-    def ask(self, sentence: str) -> None:
-        """Ask the person to do something by hand and wait for Enter. Raises ConfigError where nobody can answer."""
+    def ask(self, sentence: str) -> str:
+        """Ask the person to do or type something, and return what was typed before Enter.
+
+        Raises NobodyThere where nobody can answer.
+        """
+        from labctl.report.text import wrap
+
         if not sys.stdin.isatty():
-            raise ConfigError(
-                f"{sentence}: but nobody is at the keyboard. Run it from a terminal; where only the supply is to be "
-                "switched, name its switch in [dut] power of the bench file, or apply an earlier zero reading (--zero)"
-            )
+            raise NobodyThere(f"{sentence}: but nobody is at the keyboard. Run it from a terminal")
         with self.paused():
-            click.prompt(f"{sentence}, then press Enter", default="", show_default=False, prompt_suffix=" ", err=True)
+            text = "\n".join(wrap(f"{sentence}, then press Enter"))
+            return click.prompt(text, default="", show_default=False, prompt_suffix=" ", err=True)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -10,7 +10,8 @@ import click
 from labctl.cli.options import Quantity, Tolerance, json_option, shunt_option
 
 control_option = click.option(
-    "--control", required=True, metavar="HOST:PORT", help="Control address that `labctl sim start` printed."
+    "--control", required=True, envvar="LABCTL_CONTROL", show_envvar=True, metavar="HOST:PORT",
+    help="Control address that `labctl sim start` printed.",
 )
 
 
@@ -27,6 +28,7 @@ def command() -> None:
 def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
     """Start the emulated bench, print its addresses, and keep it running until Ctrl-C."""
     from labctl import boards, interrupts
+    from labctl.report.text import EMULATED
     from labctl.simulation import Simulation
 
     simulation = Simulation(boards.load(board), seed)
@@ -36,7 +38,7 @@ def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
         if as_json:
             click.echo(json.dumps(simulation.addresses))
         else:
-            click.echo(f"emulated bench, {board}, seed {seed}. Not silicon: its currents are a model.")
+            click.echo(f"Bench {EMULATED}; board {board}, seed {seed}")
             click.echo(f"  scope   {simulation.addresses['scope']}")
             click.echo(f"  DUT     {simulation.addresses['dut']}")
             click.echo(f"  power   {simulation.addresses['power']}")
@@ -60,18 +62,27 @@ def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
 @click.option(
     "--pulse-tolerance", "pulse_tolerance_ratio", type=Tolerance(), help="The generator's tolerance [default: 1 ppm]."
 )
+@click.option(
+    "--meter-tolerance", "meter_tolerance_ratio", type=Tolerance(), help="The meter's tolerance [default: 0.1 %]."
+)
 def connect(what: str, control: str, **given: float | None) -> int:
     """Connect a known load or a pulse generator in the DUT's place, or the DUT again.
 
-    Load: a resistor behind the shunt. Pulsed load: the same, switched by the generator. Pulse: the generator's output
-    on the shunt's and on the trigger's channel. The generator runs by itself.
+    Load: a resistor behind the shunt, with a reference meter in series, whose reading is printed. Pulsed load: the
+    same, switched by the generator. Pulse: the generator's output on the shunt's and on the trigger's channel. The
+    generator runs by itself.
     """
     from labctl.simulation import Control, connecting
+    from labctl.units import quantity
 
     with contextlib.closing(Control(control)) as simulator:
         fixture = {name: value for name, value in given.items() if value is not None}
         simulator.tell(**connecting(what, fixture), runs=True)
+        meter = simulator.tell(cmd="meter") if what == "load" else None
     click.echo(f"emulated bench: {what} connected")
+    if meter is not None:
+        # The supply may well be off now; a calibration switches it on once the load is connected.
+        click.echo(f"the meter in series with it reads {quantity(meter['powered_a'], 'A', 5)} while the supply is on")
     return 0
 
 

@@ -10,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 N_COLUMNS = 80
+EMULATED = "emulated (currents are a model, not silicon)"
 _NO_BREAK = "\u00a0"
 _UNITS = "%|°C|ppm|ohm|cycles|bytes|samples|runs|windows|[afpnuµmkMGT]?(?:A|V|W|J|s|C|F|Ω|Hz|B|S/s|pts)"
 _BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?![\w/]))")
@@ -25,6 +26,13 @@ def wrap(text: str, width: int = N_COLUMNS) -> list[str]:
     # textwrap breaks at spaces of ASCII only; rich would break at a no-break space too.
     lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def bench_label(name: str, emulated: bool) -> str:
+    """Name a bench, saying of an emulated one that it is."""
+    if emulated:
+        return EMULATED if name == "emulated" else f"{name}, {EMULATED}"
+    return name
 
 
 class Sentences:

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -112,20 +113,46 @@ def test_the_supply_counts_twice(elf, tmp_path):
     with emulated(7) as bench:
         load = calibrate_gain(bench, request(tmp_path), Fixture())
         world = draws(bench)
-        true_a = world["supply_v"] / (world["load_ohm"] + world["shunt_ohm"])
         by_load, truth = measured(bench, tmp_path / "load", calibrations=(load,))
-        meter = calibrate_gain(bench, request(tmp_path / "m"), MeterReading(true_a, load_ohm=330.0))
+        meter = calibrate_gain(bench, request(tmp_path / "m"), MeterReading(tolerance_ratio=1e-4))
         by_meter, meter_truth = measured(bench, tmp_path / "meter", calibrations=(meter,))
-    # 95 % of a rectangle of half-width 2 % (and 1 %); the load's and meter's 0.1 % and all else are small.
+    # 95 % of a rectangle of half-width 2 % (and 1 %); the load's 0.1 %, the meter's 0.01 % and all else are small.
     assert by_load.energy_expanded_j / by_load.energy_mean_j == pytest.approx(0.95 * 0.02, rel=0.03)
     assert by_meter.energy_expanded_j / by_meter.energy_mean_j == pytest.approx(0.95 * 0.01, rel=0.05)
     for result, true in ((by_load, truth), (by_meter, meter_truth)):
         assert abs(result.energy_mean_j - true["energy_j"]) <= result.energy_expanded_j
-    # The meter told the true current: what is left is the supply's own error, and no factor of two.
+    # The meter told the true current, within 0.01 %: what is left is the supply's own error, and no factor of two.
     ratio = by_meter.energy_mean_j / meter_truth["energy_j"]
     assert ratio == pytest.approx(3.3 / world["supply_v"], abs=1e-3)
     ratio = by_load.energy_mean_j / truth["energy_j"]
     assert ratio == pytest.approx((3.3 / world["supply_v"]) ** 2, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 8, 13])
+def test_the_meter_of_the_emulated_bench(elf, tmp_path, seed):
+    """The factor holds the world's, and the energy its truth, whatever this bench's load, supply and meter are."""
+    with emulated(seed) as bench:
+        path = calibrate_gain(bench, request(tmp_path), MeterReading(tolerance_ratio=2e-3))
+        world = draws(bench)
+        result, truth = measured(bench, tmp_path / "out", FEW, calibrations=(path,))
+    found = read_calibration(path)
+    half, _ = value_expanded(found)
+    true = 1.3 / world["shunt_ohm"] / (1 + world["channels"]["1"]["gain_ratio"])
+    # The meter's error is the rectangle's: 95 % of 0.2 %, so that all of it is 1.06 times as much, and a little noise.
+    assert half == pytest.approx(0.95 * 2e-3 * found.value, rel=0.05)
+    assert abs(found.value - true) <= 1.1 * half
+    assert found.value / true - 1 == pytest.approx(world["meter_ratio"], abs=2e-4)  # nothing else
+    assert abs(result.energy_mean_j - truth["energy_j"]) <= result.energy_expanded_j
+
+
+def test_a_meter_s_reading_cannot_be_told_to_the_emulated_bench(elf, labctl, tmp_path):
+    done = labctl("calibrate", "gain", "--meter", "9.957mA", cwd=tmp_path, status=2)
+    assert "the meter is emulated too" in done.stderr
+    assert "leave the value out" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    page = labctl("calibrate", "gain", "--meter", "--op", "sha256", "--seed", "3", cwd=tmp_path).stdout
+    assert "reference meter in series" in page
+    assert "--seed 3" in page.replace("\\\n", "") and "--op sha256" in page
 
 
 def test_a_zero_calibration_is_a_dated_zero(elf, tmp_path):
@@ -216,8 +243,8 @@ def test_a_pulse_of_another_length_is_refused(elf, tmp_path):
 
 @pytest.mark.parametrize(
     ("load_ohm", "message"),
-    [(1000.0, "and the DUT 9.*within a factor of 2; use one of about 330 Ω"),
-     (47.0, "off the screen .*; use one of about 390 Ω")],
+    [(1000.0, "and the DUT draws 9.*within a factor of 2; use a load of about 330 Ω"),
+     (47.0, "off the screen .*; use a load of about 390 Ω")],
 )
 def test_a_load_that_does_not_suit_is_refused(elf, tmp_path, load_ohm, message):
     with emulated(1) as bench:
@@ -298,21 +325,23 @@ def test_the_command_says_what_to_do_next(elf, labctl, tmp_path):
     done = labctl("calibrate", "gain", "--load", "330ohm", "--op", "sha256", "--valid", "2d", cwd=tmp_path)
     assert "emulated" in done.stdout.splitlines()[0]
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    command = done.stdout.splitlines()[-1].split()
+    command = shlex.split(done.stdout.partition("Apply it with:")[2].replace("\\\n", ""))
     assert command[:3] == ["labctl", "measure", "--calibration"]
-    measured = labctl(*command[1:], "--op", "sha256", "--runs", "5", "--json", cwd=tmp_path)
+    assert command[4:] == ["--op", "sha256"]
+    measured = labctl(*command[1:], "--runs", "5", "--json", cwd=tmp_path)
     document = json.loads(measured.stdout)
     (row,) = document["results"]
     assert row["energy_expanded_j"] < 0.03 * row["energy_mean_j"]
+    assert "Apply" not in labctl("calibrate", "show", command[3], cwd=tmp_path).stdout
     shown = json.loads(labctl("calibrate", "show", command[3], "--json", cwd=tmp_path).stdout)
     assert shown["calibrations"][0]["value"] == document["calibrations"][0]["value"]
     wrong = labctl("analyze", command[3], cwd=tmp_path, status=2)
     assert "is a calibration and no measurement: labctl calibrate show" in wrong.stderr
     measurement = labctl("measure", "--calibration", row["captures"][0], "--op", "sha256", cwd=tmp_path, status=2)
     assert "is a measurement and no calibration" in measurement.stderr
-    other = labctl(*command[1:], "--seed", "2", "--op", "sha256", "--out", "no", cwd=tmp_path, status=2)
+    other = labctl(*command[1:], "--seed", "2", "--out", "no", cwd=tmp_path, status=2)
     assert "belongs to DSO-X 3024T EMULATED1" in other.stderr
-    shunt = labctl(*command[1:], "--shunt", "2", "--op", "sha256", "--out", "no", cwd=tmp_path, status=2)
+    shunt = labctl(*command[1:], "--shunt", "2", "--out", "no", cwd=tmp_path, status=2)
     assert "with a shunt of 1.3 ohm, the bench has 2 ohm" in shunt.stderr
     assert not (tmp_path / "no").exists()
 

@@ -373,10 +373,79 @@ def test_on_emulated_instruments_behind_a_bench_file_the_command_is_named():
     assert context.params["what"] == "pulsed-load"
     assert context.params["load_ohm"] == 220.0
     assert context.params["pulse_tolerance_ratio"] == 2e-6
-    assert (context.params["pulse_s"], context.params["period_s"]) == (1e-3, 2e-3)
+    assert "--load 220ohm" in part.log[1] and "--pulse-tolerance 2ppm" in part.log[1]
+    # What the simulator takes by itself is left out.
+    assert {context.params[name] for name in ("load_tolerance_ratio", "pulse_s", "period_s")} == {None}
     bench.fire(20)  # that generator runs by itself
     with pytest.raises(ValueError, match="pulsed-load"):
         bench.connect("tea", Said())
+
+
+def test_the_command_leaves_out_what_the_simulator_takes_by_itself():
+    import dataclasses
+
+    from labctl.fixture import Fixture as Said
+    from labctl.fixture import sim_command
+    from labctl.simulation import connecting
+
+    usual = Said(meter_tolerance_ratio=1e-3)
+    assert Nominal.of(connecting("load", dataclasses.asdict(usual))) == Nominal()
+    assert Nominal.of(connecting("load", dataclasses.asdict(Said()))) == Nominal()
+    assert sim_command("load", usual, "h:1") == "labctl sim connect load --control h:1"
+
+
+@pytest.mark.parametrize("address", [None, "127.0.0.1:4711"])
+def test_the_control_address_is_explained_once_or_known(monkeypatch, address):
+    from labctl.bench import Fixture as Said
+
+    monkeypatch.delenv("LABCTL_CONTROL", raising=False)
+    if address:
+        monkeypatch.setenv("LABCTL_CONTROL", address)
+    part = Recorded("EMULATED1")
+    bench = person_s_bench(part)
+    for what in ("load", "dut"):
+        bench.connect(what, Said())
+    first, second = (text for text in part.log if "sim connect" in text)
+    assert f"load --control {address or 'HOST:PORT'}`" in first and f"dut --control {address or 'HOST:PORT'}`" in second
+    assert ("sim start" in first) == (address is None)
+    assert "sim start" not in second
+
+
+def test_where_nobody_is_asked_the_supply_is_on_again():
+    from labctl.bench import Fixture as Said
+    from labctl.errors import NobodyThere
+
+    part = Recorded()
+    bench = person_s_bench(part)
+
+    def nobody(sentence):
+        raise NobodyThere(sentence)
+
+    bench.ask = nobody
+    with pytest.raises(NobodyThere, match="DUT out"):
+        bench.connect("load", Said())
+    assert part.log == ["supply off", "supply on"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_meter_reads_the_true_current_of_the_load_within_its_tolerance(seed):
+    nominal = Nominal(330.0, 0.01, meter_tolerance_ratio=2e-3)
+    fixture = Fixture(make_world(), seed, "load", nominal, on=True)
+    true_a = load_v(nominal, seed) / R_OHM
+    now_a, powered_a = fixture.read_meter()
+    assert now_a == powered_a == pytest.approx(true_a, rel=2e-3)
+    assert now_a / true_a - 1 == pytest.approx(nominal.meter_ratio(seed), rel=1e-6)
+    assert nominal.meter_ratio(seed) != nominal.meter_ratio(seed + 1) != 0
+    fixture.power(False)
+    assert fixture.read_meter() == (0.0, powered_a)
+
+
+@pytest.mark.parametrize("what", ["pulse", "pulsed-load"])
+def test_a_meter_reads_no_pulses(what):
+    fixture = Fixture(make_world(), 1, what, Nominal(), on=True)
+    with pytest.raises(ValueError, match='connect "load"'):
+        fixture.read_meter()
+    fixture.close()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -74,9 +75,15 @@ def test_a_load_is_connected_and_faults_are_tried_from_another_terminal(bench, l
     _, addresses = bench
     control = ("--control", addresses["control"])
     done = labctl("sim", "connect", "load", "--load", "220ohm", "--load-tolerance", "1%", *control, cwd=tmp_path)
-    assert done.stdout == "emulated bench: load connected\n"
+    first, second = done.stdout.splitlines()
+    assert first == "emulated bench: load connected"
     assert ask(addresses["control"], cmd="status")["engine"] == "off"
     draws = ask(addresses["control"], cmd="draws")["draws"]
+    read_a = float(re.fullmatch(r"the meter in series with it reads (\S+) mA while the supply is on", second)[1]) / 1e3
+    true_a = draws["supply_v"] / (draws["load_ohm"] + draws["shunt_ohm"])
+    assert read_a == pytest.approx(true_a * (1 + draws["meter_ratio"]), rel=1e-4)
+    assert abs(draws["meter_ratio"]) <= 1e-3
+    assert ask(addresses["control"], cmd="meter")["current_a"] == pytest.approx(read_a, rel=1e-4)
     assert 0.001 < abs(draws["load_ohm"] / 220.0 - 1) <= 0.01
     done = labctl("sim", "fault", "--shunt", "reversed", "--wires", "swapped", *control, cwd=tmp_path)
     assert "shunt reversed, wires swapped" in done.stdout

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import math
+import shlex
 from types import SimpleNamespace
 
 import click
@@ -18,15 +19,15 @@ from labctl.bench import Bench, Fixture, wiring_of
 from labctl.benchfile import parse_bench
 from labctl.calibrate import VALID_S, MeterReading, Request
 from labctl.calibrate.common import Found, check_benefit, store
-from labctl.calibrate.gain import _check_load, _evaluate, _in_series, _shunt_channel, calibrate_gain
-from labctl.calibrate.reference import at_the_dut, reference_current, with_measured_supply
+from labctl.calibrate.gain import _check_load, _evaluate, _shunt_channel, calibrate_gain
+from labctl.calibrate.reference import at_the_dut, in_series, reference_current, with_measured_supply, with_meter_read
 from labctl.calibrate.timing import calibrate_deskew
 from labctl.cli.calibrate import Validity
 from labctl.dated import check_bench, check_resistance, read_calibration, read_dated, replay
 from labctl.errors import CaptureError, ConfigError, FileFault
 from labctl.frontend import channel_settings, utc_text
 from labctl.model import Capture, Operation
-from labctl.report.calibration import Stored, render, sentence, to_json_document
+from labctl.report.calibration import Stored, apply_text, render, sentence, to_json_document
 from labctl.store import open_capture, write_capture
 
 WHO = Identity("V", "DSO-X 3024T", "MY1", "1")
@@ -90,9 +91,39 @@ class TestKnownCurrent:
         assert known.current_a == 9.957e-3
         (part,) = known.contributions
         assert (part.name, part.effect) == ("meter", pytest.approx(2e-3 / SQRT3))
-        # What draws such a current, to tell a person (and the emulated bench) which load is meant.
-        assert known.fixture.load_ohm == pytest.approx(3.3 / 9.957e-3 - 1.3)
+        # What draws about such a current, to tell a person which load is meant: 330.1 ohm, in the E12 series.
+        assert known.fixture.load_ohm == 330.0
+        assert known.fixture.meter_tolerance_ratio == 2e-3
         assert reference_current(bench, MeterReading(9.957e-3, load_ohm=330.0)).fixture.load_ohm == 330.0
+
+    def test_a_meter_that_a_person_reads_once_the_load_is_connected(self):
+        asked, answers = [], iter(["ten", "-5 mA", "9.957mA"])
+        bench = make_bench()
+
+        def person(sentence):
+            asked.append(sentence)
+            return next(answers)
+
+        bench.ask = person
+        reference = MeterReading(load_ohm=300.0)
+        known = reference_current(bench, reference)
+        assert known.current_a == pytest.approx(3.3 / 301.3)  # expected, to see whether the load suits
+        read = with_meter_read(bench, known, reference)
+        assert read.current_a == 9.957e-3
+        assert [c.name for c in read.contributions] == ["meter"]
+        assert "9.9570 mA" in read.method
+        assert len(asked) == 3 and all("meter in series with the load" in text for text in asked)
+
+    @pytest.mark.parametrize("current_a", [9957.0, 9.957e-6])
+    def test_a_meter_whose_reading_cannot_be(self, current_a):
+        with pytest.raises(ConfigError, match=r"a meter that reads 9.9. (kA|µA) tells of no current .*9.957mA"):
+            reference_current(make_bench(), MeterReading(current_a))
+
+    def test_a_meter_whose_current_is_not_the_dut_s(self):
+        zero = shunt_channel(0.0)
+        known = reference_current(make_bench(), MeterReading(3.3e-3))
+        with pytest.raises(ConfigError, match=r"^the meter's current is 3.30 mA, and the DUT draws 9.40 mA: .*330 Ω"):
+            _check_load(make_bench(), known, 9.4e-3, zero, steady(zero))
 
     def test_a_channel_that_measures_the_supply(self):
         bench = make_bench(scope={"supply_channel": 3})
@@ -118,7 +149,7 @@ class TestKnownCurrent:
          (0.0123, False, 0.012)],
     )
     def test_the_e12_series(self, wanted, above, chosen):
-        assert _in_series(wanted, above=above) == pytest.approx(chosen)
+        assert in_series(wanted, above=above) == pytest.approx(chosen)
 
 
 def shunt_channel(volts, name="CH1", n=3000):
@@ -181,9 +212,9 @@ class TestGain:
     @pytest.mark.parametrize(
         ("load_ohm", "own_a", "message"),
         [
-            (1000.0, 9.4e-3, r"a load of 1.000 kΩ draws 3.30 mA, and the DUT 9.40 mA: .*factor of 2; .* about 330 Ω"),
-            (10.0, 9.4e-3, r"a load of 10.00 Ω draws 292 mA, which is off the screen .*; use one of about 390 Ω"),
-            (165.0, 9.0e-3, r"draws 19.8 mA, and the DUT 9.00 mA"),
+            (1000.0, 9.4e-3, r"of 1.000 kΩ draws 3.30 mA, and the DUT draws 9.40 mA: .*factor of 2; .* about 330 Ω"),
+            (10.0, 9.4e-3, r"a load of 10.00 Ω draws 292 mA, which is off the screen .*; use a load of about 390 Ω"),
+            (165.0, 9.0e-3, r"draws 19.8 mA, and the DUT draws 9.00 mA"),
         ],
     )
     def test_a_load_that_does_not_suit_is_refused(self, load_ohm, own_a, message):
@@ -299,7 +330,7 @@ class TestDated:
         ("bench", "message"),
         [
             ({"who": dataclasses.replace(WHO, serial="MY2")}, "belongs to DSO-X 3024T MY1"),
-            ({"name": "shelf"}, "of bench desk, DSO-X 3024T MY1, this is bench shelf, .*: its shunt and cables"),
+            ({"name": "shelf"}, r"another bench \(desk, DSO-X 3024T MY1\) than this one \(shelf, .*\): its shunt"),
             ({"shunt": {"resistance_ohm": 1.5}}, "with a shunt of 1.3 ohm, the bench has 1.5 ohm"),
             ({"scope": {"shunt_channel": 3}}, "gain calibration of CH1, but shunt and trigger are on CH3 and CH2"),
         ],
@@ -347,10 +378,23 @@ class TestShown:
         text = render(self.page(tmp_path))
         # The last line is a command to copy, whatever its length.
         assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 80
-        assert "labctl measure --calibration" in text
+        assert "probe 1:1, bandwidth limit on" in text
         assert "valid until" in text and "at 23 °C" in text
         assert "330.0 Ω ± 0.10 %" in text
         assert "supply 99 %" in text
+
+    def test_settings_as_a_person_sets_them(self, tmp_path):
+        page = dataclasses.replace(self.page(tmp_path), settings={"CH1": {"range_v": 40e-3, "offset_v": 8e-3}})
+        assert "  CH1: full scale 40.0 mV about 8.00 mV, probe 1:1, bandwidth limit on" in render(page).splitlines()
+
+    def test_the_command_that_applies_it_is_whole_and_can_be_copied(self):
+        options = [("--shunt", "2.0ohm"), ("--bench", "my bench/" + "x" * 30 + ".toml"), ("--seed", "3")]
+        first, *lines = apply_text("c/" + "y" * 30 + ".h5", options).splitlines()
+        assert first == "Apply it with:"
+        assert len(lines) > 1 and max(map(len, lines)) <= 80
+        assert shlex.split("\n".join(lines).replace("\\\n", "")) == [
+            "labctl", "measure", "--calibration", "c/" + "y" * 30 + ".h5", *(word for pair in options for word in pair)
+        ]  # fmt: skip
 
     def test_emulated_is_said(self, tmp_path):
         assert "emulated" in render(self.page(tmp_path, emulated=True)).splitlines()[0]
