@@ -104,10 +104,7 @@ def check_links(
         yield from check_bench(bench, progress, parts=False)
     except (LabctlError, InstrumentError) as error:
         fault = links.simulation.fault() if links.simulation is not None else ""
-        if isinstance(error, ConfigError) and links.switch is None:  # nobody is there to switch the supply
-            yield Finding("signals", LEFT_OUT, str(error))
-        else:
-            yield Finding("signals", FAULT, f"the emulated board stopped: {fault}" if fault else str(error))
+        yield Finding("signals", FAULT, f"the emulated board stopped: {fault}" if fault else str(error))
 
 
 def _planned(subject: Subject, stack: contextlib.ExitStack) -> Links:

@@ -42,28 +42,29 @@ def judge_gain(
 ) -> Finding:
     """Compare the current read of a known load with the one that flows, whose relative budget is `reference`.
 
-    `drop` is the reading less its zero. The value is current read over current that flows: channel and shunt together.
+    `drop` is the reading less its zero. The value is the current that flows over the current read, channel and shunt
+    together, as that of a gain calibration.
     """
     shunt = wiring.shunt
     assert shunt is not None
     read_a = drop.mean / shunt.resistance_ohm
-    ratio = read_a / flows_a
+    value = flows_a / read_a if read_a else math.inf
     noise = math.hypot(drop.standard, drop.rounding) / max(abs(drop.mean), 1e-12)
     parts = [*reference, _part("noise", noise, evaluation="A", degrees_of_freedom=drop.degrees_of_freedom)]
-    expanded_ratio = expanded(parts)[0] * abs(ratio)
+    expanded_ratio = expanded(parts)[0] * abs(value)
     own = (accuracy.gain_ratio if accuracy is not None else 0.0) + shunt.tolerance_ratio
     text = (
-        f"of the {quantity(flows_a, 'A')} through the known load {quantity(read_a, 'A')} are read: gain "
-        f"{with_uncertainty(ratio, expanded_ratio, '')}"
+        f"the {quantity(flows_a, 'A')} through the known load are read as {quantity(read_a, 'A')}: current that flows "
+        f"over current that is read {with_uncertainty(value, expanded_ratio, '')}"
     )
     allowed = f"channel and shunt may be off by {percent(own)}"
-    if abs(ratio - 1) <= own + _reach(parts):
-        return Finding("gain", OK, f"{text}; {allowed}", ratio, expanded_ratio, "1")
+    if abs(read_a / flows_a - 1) <= own + _reach(parts):
+        return Finding("gain", OK, f"{text}; {allowed}", value, expanded_ratio, "1")
     return Finding(
         "gain", FAULT,
         f"{text}, where {allowed}: check resistance_ohm and its unit, shunt_probe_ratio, the supply's voltage, the "
         "load's value, and for another ground beside the shunt",
-        ratio, expanded_ratio, "1",
+        value, expanded_ratio, "1",
     )
 
 
@@ -77,8 +78,10 @@ def judge_noise(
 ) -> Finding:
     """Judge the noise of the shunt's drop by the data sheet's; `run_s` is the window that its energy is given for."""
     text = (
-        f"{quantity(noise.rms, 'V')} rms, as current {quantity(noise.rms / volts_per_amp, 'A')}; the energy of a run "
-        f"of {quantity(run_s, 's', 1)} scatters by {quantity(run_noise_j(noise, volts_per_amp, supply_v, run_s), 'J')}"
+        f"{quantity(noise.rms, 'V', 2)} rms, as current {quantity(noise.rms / volts_per_amp, 'A', 2)}; by the "
+        f"oscilloscope's noise alone the energy of a run of {quantity(run_s, 's', 1)} scatters by "
+        f"{quantity(run_noise_j(noise, volts_per_amp, supply_v, run_s), 'J', 2)} (in a measurement, edges and "
+        "decoupling add more)"
     )
     stated = [math.hypot(c.accuracy.noise_rms, c.scale / math.sqrt(12)) for c in channels if c.accuracy is not None]
     limit_v = math.hypot(*stated) if stated else math.inf
@@ -140,9 +143,9 @@ def judge_tau(step: Step, timebase_ratio: float, load_ohm: float, wiring: Wiring
         status, says = WARNING, f", of which the bench file says nothing: {write}"
     else:
         stated = f"{quantity(stated_f, 'F')} ± {percent(shunt.decoupling_tolerance_ratio)}"
-        says = f"; the bench file says {stated}"
+        says = f"; stated are {stated}"
         if abs(found_f - stated_f) > tolerance * stated_f + u * found_f:
-            status, says = FAULT, f", which contradicts the {stated} of the bench file: {write}"
+            status, says = FAULT, f", which contradicts the stated {stated}: {write}"
     return Finding("time constant", status, text + says, step.tau_s, expanded_s, "s")
 
 
@@ -199,12 +202,15 @@ def _ppm(ratio: float, expanded_ratio: float | None = None) -> str:
 
 
 def tell_shortest(limits: Sequence[Limit], lacking: Sequence[str]) -> Finding:
-    """Tell the shortest operation that a single run resolves: the largest of the limits, and each of them."""
+    """Tell the shortest operation that a single run resolves: the largest of the limits, and each of them.
+
+    Each limit is that of one cause alone: what two of them do together is not told.
+    """
     longest = max(limits, key=lambda limit: limit.duration_s)
-    each = "; ".join(f"{limit.name} {quantity(limit.duration_s, 's')} ({limit.text})" for limit in limits)
+    each = "; ".join(f"{limit.name} {quantity(limit.duration_s, 's', 2)} ({limit.text})" for limit in limits)
     unknown = f"; not known: {', '.join(lacking)}" if lacking else ""
     return Finding(
         "shortest operation", WARNING if lacking else OK,
-        f"{quantity(longest.duration_s, 's')}, set by {longest.name}. {each}{unknown}. Shorter ones need several "
-        "iterations in each window", longest.duration_s, None, "s",
+        f"{quantity(longest.duration_s, 's', 2)}, set by {longest.name}. Each cause by itself: {each}{unknown}. "
+        "Shorter ones need several iterations in each window", longest.duration_s, None, "s",
     )

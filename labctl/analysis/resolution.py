@@ -30,12 +30,13 @@ def samples_limit(dt_s: float) -> Limit:
 
 def edges_limit(dt_s: float) -> Limit:
     """Give the window whose two edges, each known to within a sample, let its duration scatter by 1 %."""
-    return Limit("edges", edge_resolution(dt_s) / SCATTER_RATIO, "duration to 1 % in one run")
+    return Limit("edges", edge_resolution(dt_s) / SCATTER_RATIO, "duration to 1 % in one run, at the finest sampling")
 
 
 def noise_limit(noise: Noise, current_a: float) -> Limit:
     """Give the window over which a current's mean scatters by 1 % of `current_a`; `noise` in ampere."""
-    return Limit("noise", noise.density / (SCATTER_RATIO * current_a) ** 2, "mean current to 1 % in one run")
+    duration_s = noise.density / (SCATTER_RATIO * current_a) ** 2
+    return Limit("noise", duration_s, "mean current to 1 % in one run, by the oscilloscope's noise alone")
 
 
 def tau_limit(tau_s: float) -> Limit:

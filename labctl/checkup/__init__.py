@@ -51,7 +51,7 @@ class Checkup:
 def check_bench(bench: Bench, progress: Progress = lambda *_: None, *, parts: bool = True) -> Iterator[Finding]:
     """Look at an opened bench with its DUT and give finding after finding; `parts` False leaves out who answers.
 
-    The DUT's supply is switched off and on once. Raises ConfigError where a person is needed and not there.
+    The DUT's supply is switched off and on once. What needs a person is left out where nobody is there.
     """
     with contextlib.ExitStack() as stack:
         stack.callback(stop_quietly, bench)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from instruments.protocols import AcquisitionSettings, ChannelSettings
-from instruments.record import Record
+from instruments.record import Channel, Record
 from labctl.analysis import wiring as judge
 from labctl.analysis.finding import FAULT, OK, Finding
 from labctl.analysis.pulses import steady
@@ -16,6 +17,7 @@ from labctl.errors import DeviceStable
 from labctl.frontend import ZERO_SPAN_S, channel_settings, on_screen, read_zero, shunt_channels
 from labctl.model import Operation
 from labctl.series import ANSWER_TIMEOUT_S, trigger_settings
+from labctl.units import quantity
 
 # The range holds the board's largest current in either direction, and these multiples of it where the screen is left.
 WIDENINGS = (1, 4, 16, 64, 256, 1024)
@@ -59,10 +61,17 @@ def look_at_shunt(bench: Bench, seen: Seen) -> Iterator[Finding]:
     for name in shunt_channels(bench) if lost else ():
         level = steady(off.channels[name])
         if name != supply.channel:
-            yield judge.judge_zero("zero", off.channels[name], level.mean, math.hypot(level.standard, level.rounding))
+            standard_v = math.hypot(level.standard, level.rounding)
+            yield at_range(judge.judge_zero("zero", off.channels[name], level.mean, standard_v), off.channels[name])
     if supply.channel is not None and supply.voltage_v is not None:
         channel = on.channels[supply.channel]
         yield judge.judge_supply_channel(channel, steady(channel).mean, bench.wiring)
+
+
+def at_range(found: Finding, channel: Channel) -> Finding:
+    """Say of a finding at which range of its channel it was made; an offset is another at each."""
+    range_v = channel.settings.get("range_v")
+    return found if not range_v else replace(found, text=f"at {quantity(float(range_v), 'V')} full scale {found.text}")
 
 
 def _read_waiting(bench: Bench) -> tuple[Record, tuple[ChannelSettings, ...]]:

@@ -12,7 +12,7 @@ from instruments.record import Record
 from labctl import interrupts
 from labctl.analysis.finding import FAULT, LEFT_OUT, Finding
 from labctl.bench import Bench
-from labctl.errors import CaptureError, DeviceError
+from labctl.errors import CaptureError, DeviceError, NobodyThere
 
 # Without these nothing can be judged.
 _LINKS = ("scope", "DUT")
@@ -48,11 +48,15 @@ Look = Callable[[Bench, Seen], Iterator[Finding]]
 
 
 class Stages:
-    """Run stages; remember in `faulty`, in order, the names of what is at fault, and in `n_run` their number."""
+    """Run stages; remember in `faulty`, in order, the names of what is at fault, and in `n_run` their number.
+
+    `unattended` tells that something was to be done by hand, and nobody was there.
+    """
 
     def __init__(self) -> None:
         self.faulty: list[str] = []
         self.n_run = 0
+        self.unattended = False
 
     def run(
         self, names: tuple[str, ...], look: Callable[[], Iterator[Finding]], needs: tuple[str, ...] = ()
@@ -60,7 +64,8 @@ class Stages:
         """Give the findings of one stage, and for each of `names` that it leaves unsaid one that is left out.
 
         A stage is not begun where one of `needs`, or the link to oscilloscope or DUT, is at fault. What these raise in
-        it is a finding. Raises what nobody at the bench is to blame for, as where nobody is at the keyboard.
+        it is a finding. Where nobody is at the keyboard, the stage is left out. Raises what nobody at the bench is to
+        blame for.
         """
         interrupts.check()
         self.n_run += 1
@@ -73,6 +78,12 @@ class Stages:
                     said.add(finding.name)
                     self._note(finding)
                     yield finding
+            except NobodyThere as error:
+                self.unattended = True
+                for name in names:
+                    if name not in said:
+                        yield Finding(name, LEFT_OUT, str(error))
+                return
             except (DeviceError, CaptureError, InstrumentError) as error:
                 finding = Finding(_blamed(error, names[0]), FAULT, str(error))
                 said.add(finding.name)

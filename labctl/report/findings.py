@@ -11,7 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING, Finding
-from labctl.report.text import N_COLUMNS, wrap
+from labctl.report.text import N_COLUMNS, bench_label, wrap
 
 _SHOWN = {
     OK: ("ok", "green"),
@@ -24,8 +24,9 @@ _COLUMN = 10
 
 def heading(what: str, bench_name: str, emulated: bool, details: str = "") -> Text:
     """Say what was done on which bench."""
-    mark = ", emulated" if emulated and bench_name != "emulated" else ""
-    text = f"{what} of bench {bench_name}{mark}" + (f", {details}" if details else "")
+    name = bench_label(bench_name, emulated)
+    named = f"the {name}" if bench_name == "bench" else f"bench {name}"  # the name that a bench has by default
+    text = f"{what} of {named}" + (f", {details}" if details else "")
     return Text("\n".join(wrap(text)), style="bold")
 
 

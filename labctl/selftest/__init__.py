@@ -13,7 +13,7 @@ from labctl.bench import Bench, Fixture
 from labctl.calibrate.reference import reference_current
 from labctl.checkup import Checkup
 from labctl.checkup.stages import Stages, stop_quietly
-from labctl.errors import ConfigError
+from labctl.errors import ConfigError, NobodyThere
 from labctl.selftest.fixtures import compare_load, compare_pulse, compare_step
 from labctl.selftest.floor import look_at_floor
 from labctl.selftest.known import Known
@@ -26,6 +26,7 @@ Progress = Callable[[str, int, int], None]
 Compare = Callable[[Bench, Known, Fixture], Iterator[Finding]]
 
 _N_STEPS = 9
+_NOBODY = "nobody is at the keyboard to put load and pulses in the DUT's place: run it from a terminal"
 _NEEDED = {
     "gain": "a known load in the DUT's place, a resistor of about 330 ohm and 0.1 %: --load 330ohm",
     "time constant": "a known load that a pulse generator switches: --load 330ohm --pulse 1ms",
@@ -96,7 +97,7 @@ class Selftest:
     def run(self) -> Iterator[Finding]:
         """Test, and give finding after finding; the DUT is back in its place at the end.
 
-        Raises ConfigError where a person is needed and not there, and EnvironmentFault.
+        What needs a person is left out where nobody is there. Raises EnvironmentFault.
         """
         bench, request, known, seen = self._bench, self._request, self._known, self._checkup.seen
         with contextlib.ExitStack() as stack:
@@ -138,8 +139,13 @@ class Selftest:
             yield Finding(name, LEFT_OUT, f"needs {_NEEDED[name]}")
 
     def _with(self, what: str, compare: Compare | None) -> Iterator[Finding]:
-        """Connect something in the DUT's place, and compare."""
-        self._bench.connect(what, self._request.fixture)
+        """Connect something in the DUT's place, and compare. Raises NobodyThere."""
+        if self._stages.unattended:
+            raise NobodyThere(_NOBODY)
+        try:
+            self._bench.connect(what, self._request.fixture)
+        except NobodyThere as error:
+            raise NobodyThere(_NOBODY) from error
         self._connected = what
         if compare is not None:
             yield from compare(self._bench, self._known, self._request.fixture)

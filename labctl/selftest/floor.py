@@ -15,6 +15,7 @@ from labctl.analysis.reference import judge_bits, judge_noise, run_noise_j
 from labctl.analysis.wiring import judge_zero
 from labctl.bench import Bench, Fixture
 from labctl.calibrate.reference import reference_current
+from labctl.checkup.shunt import at_range
 from labctl.checkup.stages import Seen
 from labctl.frontend import Trial, choose_range, shunt_channels, take_zero
 from labctl.selftest.known import Known
@@ -46,7 +47,7 @@ def look_at_floor(bench: Bench, seen: Seen, known: Known, fixture: Fixture) -> I
         level = steady(channel)
         found = judge_zero("offset", channel, level.mean, math.hypot(level.standard, level.rounding))
         numbers["offset_v"], numbers["offset_expanded_v"] = found.value, found.expanded
-        yield found
+        yield at_range(found, channel)
     assert zero.dt_s is not None
     noise = find_noise([np.asarray(c.codes) for c in channels], known.factors, zero.dt_s)
     per_amp_v = 1 / chain.current_per_unit

@@ -12,7 +12,7 @@ import pytest
 from labctl import boards, cli
 from labctl.benchcheck import Subject, check_links, open_links
 from labctl.benchfile import parse_bench
-from labctl.errors import ConfigError
+from labctl.errors import NobodyThere
 
 BOARD = "stm32vldiscovery"
 
@@ -62,7 +62,7 @@ def found(file, ask=lambda sentence: pytest.fail(f"asked: {sentence}"), **subjec
 
 
 def nobody_there(sentence):
-    raise ConfigError(f"{sentence}: but nobody is at the keyboard")
+    raise NobodyThere(f"{sentence}: but nobody is at the keyboard")
 
 
 # --- from nothing to a measurement -----------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_a_wrong_switch(addresses, nobody):
     assert seen["switch"][0] == "fault"
     assert "[dut] power" in seen["switch"][1]
     assert (seen["scope"][0], seen["DUT"][0], seen["trigger"][0]) == ("ok", "ok", "ok")
-    assert seen["signals"][0] == "left out"  # the supply cannot be switched, and nobody is asked
+    assert seen["shunt"][0] == "left out"  # the supply cannot be switched, and nobody is asked
 
 
 def test_everything_wrong_is_three_faults(addresses, nobody):
@@ -183,7 +183,10 @@ def test_a_switch_by_hand_asks_the_person(addresses):
 def test_a_switch_by_hand_with_nobody_there(addresses):
     seen = found(table(addresses, power="manual"), ask=nobody_there)
     assert seen["trigger"][0] == "ok"
-    assert seen["signals"] == ("left out", "Switch the supply of the DUT off: but nobody is at the keyboard")
+    status, text = seen["shunt"]
+    assert status == "left out"
+    assert text.startswith("Switch the supply of the DUT off: but nobody is at the keyboard")
+    assert (seen["windows"][0], seen["timer"][0]) == ("ok", "ok")  # what needs no switch
 
 
 # --- the command's exit status ---------------------------------------------------------------------------------------

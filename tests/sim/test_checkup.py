@@ -9,7 +9,7 @@ from labctl import boards
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING
 from labctl.bench import open_bench
 from labctl.checkup import check_bench
-from labctl.errors import ConfigError
+from labctl.errors import NobodyThere
 from labctl.simulation import Simulation
 
 BOARD = "stm32vldiscovery"
@@ -223,10 +223,14 @@ def test_a_person_switches_the_supply(simulation):
 
 def test_nobody_is_there_to_switch(simulation):
     def away(sentence):
-        raise ConfigError(sentence)
+        raise NobodyThere(sentence)
 
-    with bench_of(simulation, ask=away, dut={"power": "manual"}) as bench, pytest.raises(ConfigError):
-        look(bench)
+    with bench_of(simulation, ask=away, dut={"power": "manual"}) as bench:
+        found = look(bench)
+    left_out = {name for name, status in statuses(found).items() if status == LEFT_OUT}
+    assert left_out == {"supply switch", "shunt", "zero"}
+    assert all("[dut] power" in found[name].text for name in left_out)
+    assert {status for name, status in statuses(found).items() if name not in left_out} == {OK}
 
 
 def test_two_channels_at_the_supply_cannot_tell(simulation):

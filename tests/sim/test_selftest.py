@@ -13,7 +13,7 @@ from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU
 from labctl import boards
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING
 from labctl.bench import Fixture, open_bench
-from labctl.errors import ConfigError
+from labctl.errors import ConfigError, NobodyThere
 from labctl.selftest import Request, Selftest, at_hand
 from labctl.selftest.known import NUMBERS
 from labctl.simulation import Simulation, connecting
@@ -72,7 +72,7 @@ def test_what_it_finds_is_what_the_world_has(elf, seed):
     gain = 1 + channel["gain_ratio"]
     # A slope about mid-screen moves zero by its part of the offset setting.
     close("offset_v", "offset_expanded_v", channel["offset_error_v"] - channel["gain_ratio"] * channel["offset_v"])
-    close("gain_ratio", "gain_expanded_ratio", gain * draws["shunt_ohm"] / SHUNT_OHM)
+    close("gain_ratio", "gain_expanded_ratio", SHUNT_OHM / draws["shunt_ohm"] / gain)
     close("tau_s", "tau_expanded_s", draws["tau_s"])
     close("timebase_ratio", "timebase_expanded_ratio", draws["timebase_ratio"])
     # The shunt's front end delays a slow signal by its pole; the pin passes its middle ln(2) of its own pole late.
@@ -128,14 +128,14 @@ def test_a_fault_leaves_out_what_it_spoils_and_nothing_else(elf, monkeypatch, fa
     assert named(found, LEFT_OUT) == left_out
     if "gain" in faulty:
         # 30 % of the current, times what channel and shunt may be off by.
-        assert test.numbers["gain_ratio"] == pytest.approx(0.3, rel=0.03)
+        assert test.numbers["gain_ratio"] == pytest.approx(1 / 0.3, rel=0.03)
 
 
 @pytest.mark.parametrize(
     ("decoupling_f", "status", "words"),
     [
         (None, WARNING, ["bench file says nothing", "write decoupling_f ="]),
-        (47e-6, FAULT, ["contradicts the 47.0 µF", "write decoupling_f ="]),
+        (47e-6, FAULT, ["contradicts the stated 47.0 µF", "write decoupling_f ="]),
     ],
 )
 def test_what_to_write_of_the_decoupling(elf, decoupling_f, status, words):
@@ -158,7 +158,7 @@ def test_a_load_that_is_not_what_was_said(elf):
     assert found["gain"].status == FAULT
     assert "load's value" in found["gain"].text
     # Within the gain's own limits: 2 % of the channel, 1 % of shunt and supply each.
-    assert test.numbers["gain_ratio"] == pytest.approx(331.3 / 301.3, rel=0.041)
+    assert test.numbers["gain_ratio"] == pytest.approx(301.3 / 331.3, rel=0.041)
 
 
 def test_pulses_that_are_not_what_was_said(elf):
@@ -206,6 +206,42 @@ def test_a_person_connects_what_is_at_hand(elf):
     assert named(found, OK) == set(found)
     assert asked == ["load", "pulsed-load", "pulse", "dut"]
     assert test.numbers["tau_s"] is not None and test.numbers["timebase_ratio"] is not None
+
+
+def test_what_needs_a_person_is_left_out_where_nobody_is(elf):
+    """A load and a generator were named, and a script runs it: all that the DUT alone tells is told."""
+    world = Simulation(boards.load("stm32vldiscovery"), seed=10)
+
+    def nobody(sentence):
+        raise NobodyThere(f"{sentence}: but nobody is at the keyboard")
+
+    world.start(world.bench_file())
+    try:
+        file = world.addressed(world.bench_file())
+        with open_bench(file, board_name=None, overrides=lambda f: f, ask=nobody) as bench:
+            found, _ = run(bench, at_hand(bench, 330.0, 1e-3, 1e-3, 1e-6))
+            assert bench.dut.hello()  # it has its supply
+        by_hand = file.model_copy(update={"dut": file.dut.model_copy(update={"power": "manual"})})
+        with open_bench(by_hand, board_name=None, overrides=lambda f: f, ask=nobody) as bench:
+            unswitched, _ = run(bench, at_hand(bench, 330.0, 1e-3, 1e-3, 1e-6))
+    finally:
+        world.stop()
+    fixtures = {"gain", "time constant", "latency", "time base"}
+    assert named(found, LEFT_OUT) == fixtures
+    assert {found[name].text for name in fixtures} == {found["gain"].text}  # one sentence of the page
+    assert "nobody is at the keyboard" in found["gain"].text
+    assert "[dut] power" in unswitched["zero"].text
+    assert named(unswitched, LEFT_OUT) == fixtures | {"supply switch", "shunt", "zero", "offset", "noise",
+                                                      "effective bits"}
+    assert not named(found, FAULT) | named(unswitched, FAULT)
+
+
+def test_zero_and_offset_say_their_ranges(elf):
+    with emulated(1) as bench:
+        found, _ = run(bench, at_hand(bench, None, 1e-3, None, 1e-6, without_fixture=True))
+    # 1.2 times the drop of the largest current of the board data, 100 mA at 1.3 ohm, to either side.
+    assert found["zero"].text.startswith("at 312 mV full scale CH1 reads")
+    assert found["offset"].text.startswith("at 40.0 mV full scale CH1 reads")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -57,9 +57,14 @@ def test_the_sum(findings, words):
 
 
 def test_what_is_emulated_says_so():
-    assert str(heading("Check", "emulated", True, "seed 1")) == "Check of bench emulated, seed 1"
-    assert str(heading("Check", "desk-3", True)) == "Check of bench desk-3, emulated"
+    model = "emulated (currents are a model, not silicon)"
+    assert str(heading("Check", "emulated", True, "seed 1")) == f"Check of bench {model}, seed 1"
+    assert str(heading("Check", "desk-3", True)) == f"Check of bench desk-3, {model}"
     assert str(heading("Check", "desk-3", False)) == "Check of bench desk-3"
+
+
+def test_a_bench_with_the_usual_name():
+    assert str(heading("Check", "bench", False, "bench.toml")) == "Check of the bench, bench.toml"
 
 
 def test_strict_json():
