@@ -236,6 +236,21 @@ def _check_supply(voltage_v: float, board: dict[str, Any]) -> None:
         )
 
 
+def overvoltage(file: BenchFile, board: dict[str, Any]) -> str:
+    """Say, in a sentence, where the voltage stated for the MCU's own node is more than the MCU takes; else empty.
+
+    `labctl measure` takes such a voltage all the same, since published tables multiply by the board's 5 V input.
+    """
+    voltage_v, most_v = file.supply.voltage_v, board["supply"]["voltage_max_v"]
+    if file.supply.node != "mcu" or voltage_v is None or voltage_v <= most_v:
+        return ""
+    return (
+        f"a supply of {quantity(voltage_v, 'V')} at the MCU's supply pin is more than the {quantity(most_v, 'V')} that "
+        f"{board['mcu']} takes: give the voltage at that pin ({quantity(board['supply']['node_mcu_v'], 'V')} on "
+        f"{board['name']}), or, where the shunt sits in the board's input, that node (board)"
+    )
+
+
 def check_burden(resistance_ohm: float, node_v: float, board: dict[str, Any]) -> None:
     """Raise ConfigError where the shunt's burden at the board's typical current leaves too little for the MCU."""
     current_a = board["supply"]["current_typical_a"]

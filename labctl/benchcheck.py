@@ -13,8 +13,8 @@ from instruments.protocols import PowerSwitch, Recorder
 from instruments.record import Identity
 from instruments.registry import load_driver, open_driver
 from labctl import boards, interrupts
-from labctl.analysis.finding import FAULT, LEFT_OUT, OK, Finding
-from labctl.bench import DUT_TIMEOUT_S, EMULATED_SERIAL, OPEN_TIMEOUT_S, Bench, wiring_of
+from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING, Finding
+from labctl.bench import DUT_TIMEOUT_S, EMULATED_SERIAL, OPEN_TIMEOUT_S, Bench, overvoltage, wiring_of
 from labctl.benchfile import BenchFile
 from labctl.checkup import check_bench
 from labctl.checkup.parts import about_dut, about_scope
@@ -135,13 +135,14 @@ def _about_file(subject: Subject, links: Links) -> Finding:
     assert shunt is not None and supply is not None and supply.voltage_v is not None
     current_a = board["supply"]["current_typical_a"]
     place = {"mcu": "at the MCU's supply pin", "board": "in the board's input"}[links.file.supply.node]
+    beyond = overvoltage(links.file, board)
     return Finding(
         "bench file",
-        OK,
+        WARNING if beyond else OK,
         f"{subject.path or 'none, so this is the emulated bench'}: {quantity(shunt.resistance_ohm, 'ohm')} "
         f"± {percent(shunt.tolerance_ratio)}, {shunt.wiring}, {place} with {quantity(supply.voltage_v, 'V')} "
         f"± {percent(supply.tolerance_ratio)}; it drops {quantity(shunt.resistance_ohm * current_a, 'V')} at the "
-        f"{quantity(current_a, 'A')} that {board['name']} typically draws",
+        f"{quantity(current_a, 'A')} that {board['name']} typically draws" + (f"; but {beyond}" if beyond else ""),
     )
 
 

@@ -7,7 +7,7 @@ import math
 import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from labctl.errors import ConfigError
 from labctl.units import check_plausible, parse, parse_ratio
@@ -29,6 +29,21 @@ def _unit(unit: str) -> BeforeValidator:
     return BeforeValidator(convert)
 
 
+def _positive(unit: str) -> AfterValidator:
+    def check(value: float) -> float:
+        if not value > 0:
+            raise ValueError(f"{value:g} {unit} must be greater than 0")
+        return value
+
+    return AfterValidator(check)
+
+
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError(f"{value:g} F must not be less than 0")
+    return value
+
+
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
         if not value.strip():
@@ -38,22 +53,39 @@ def _printable(value: Any) -> Any:
     return value
 
 
-def _ratio() -> BeforeValidator:
-    def convert(value: Any) -> Any:
-        try:
-            return parse_ratio(value) if isinstance(value, str) else value
-        except ConfigError as error:
-            raise ValueError(str(error)) from error
+def _tolerance(value: Any) -> float:
+    expected = "write for example '1 %' or 0.01"
+    try:
+        number = parse_ratio(value) if isinstance(value, str) else value
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
+        raise ValueError(f"{value!r} is no tolerance: {expected}")
+    if number >= 1:
+        raise ValueError(f"{value!r} would be {100 * number:g} %, and a tolerance is less than 100 %: {expected}")
+    return float(number)
 
-    return BeforeValidator(convert)
+
+def _probe_factor(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value < math.inf):
+        shown = f"{value:g}" if isinstance(value, float) else repr(value)
+        raise ValueError(f"{shown} is no probe's factor: a finite number greater than 0, such as 10 for a 10:1 probe")
+    return float(value)
 
 
-Ohm = Annotated[float, _unit("ohm"), Field(gt=0)]
-Volt = Annotated[float, _unit("V"), Field(gt=0)]
-Farad = Annotated[float, _unit("F"), Field(ge=0)]
-Ratio = Annotated[float, _ratio(), Field(ge=0, lt=1)]
-ProbeRatio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-ScopeChannel = Annotated[int, Field(ge=1, le=8, strict=True)]
+def _channel(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= N_CHANNELS_MAX:
+        raise ValueError(f"{value!r} is no channel: a whole number from 1 to {N_CHANNELS_MAX}")
+    return value
+
+
+N_CHANNELS_MAX = 8
+Ohm = Annotated[float, _unit("ohm"), _positive("ohm")]
+Volt = Annotated[float, _unit("V"), _positive("V")]
+Farad = Annotated[float, _unit("F"), AfterValidator(_not_negative)]
+Ratio = Annotated[float, BeforeValidator(_tolerance)]
+ProbeRatio = Annotated[float, BeforeValidator(_probe_factor)]
+ScopeChannel = Annotated[int, BeforeValidator(_channel)]
 Text = Annotated[str, BeforeValidator(_printable)]
 
 

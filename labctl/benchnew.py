@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labctl import benchkeys, boards
-from labctl.bench import wiring_of
+from labctl.bench import overvoltage, wiring_of
 from labctl.benchfile import BenchFile, check_value, default_of, is_required, parse_bench
 from labctl.benchkeys import KEYS, Key
 from labctl.errors import ConfigError, FileFault
@@ -217,7 +217,10 @@ def _checked(values: Values) -> BenchFile:
         if value is not None:
             table.setdefault(section, {})[name] = value
     file = parse_bench(table, "the bench")
-    wiring_of(file, boards.load(file.dut.board))
+    board = boards.load(file.dut.board)
+    wiring_of(file, board)
+    if text := overvoltage(file, board):
+        raise ConfigError(text)
     return file
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -104,8 +105,9 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        with _stderr_that_may_break():
-            error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        _say(shown.getvalue().rstrip("\n"))
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
@@ -132,7 +134,19 @@ def _interrupted() -> int:
 
 def _say(text: str) -> None:
     with _stderr_that_may_break():
-        click.echo(text, err=True)
+        click.echo(_fitted(text) if sys.stderr.isatty() else text, err=True)
+
+
+def _fitted(text: str) -> str:
+    """Break the lines of a message that are longer than the terminal is wide."""
+    from labctl.report.text import N_COLUMNS, wrap
+
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or N_COLUMNS
+    except OSError:
+        width = N_COLUMNS
+    lines = text.split("\n")
+    return "\n".join(part for line in lines for part in ([line] if len(line) <= width else wrap(line, width)))
 
 
 @contextlib.contextmanager

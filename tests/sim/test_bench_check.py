@@ -103,6 +103,15 @@ def test_without_a_file_the_emulated_bench_is_checked(elf, labctl, tmp_path):
 # --- a connection that fails is named, and hides no other ------------------------------------------------------------
 
 
+def test_a_supply_beyond_the_mcu_is_warned_of_and_can_be_measured_with(addresses, elf, labctl, tmp_path):
+    """The published method multiplies the MCU's current by the board's 5 V: measure goes on taking that."""
+    seen = found({**table(addresses), "supply": {"voltage_v": 5.0}})
+    assert seen["bench file"][0] == "warning"
+    assert "5.00 V at the MCU's supply pin is more than the 3.60 V" in seen["bench file"][1]
+    assert found({**table(addresses), "supply": {"voltage_v": 3.6}})["bench file"][0] == "ok"
+    labctl("measure", "--supply", "5.0", "--op", "sha256", "--runs", "3", "--out", "out", cwd=tmp_path)
+
+
 def test_a_wrong_resource(addresses, nobody):
     seen = found(table(addresses, resource=f"TCPIP::127.0.0.1::{nobody}::SOCKET"))
     assert seen["scope"][0] == "fault"

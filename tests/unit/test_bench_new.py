@@ -213,6 +213,12 @@ def test_any_answer_comes_back(folder, name, resource, port, ohm, decoupling_f):
     assert (file.shunt.resistance_ohm, file.shunt.decoupling_f) == (ohm, decoupling_f)
 
 
+@pytest.mark.parametrize("options", [("--supply", "3.6 V"), ("--node", "board", "--supply", "5 V")])
+def test_a_supply_that_the_node_takes(capsys, folder, options):
+    assert bench_new(capsys, *NEEDED, *options)[0] == 0
+    assert written(folder / "bench.toml").supply.voltage_v in (3.6, 5.0)
+
+
 def test_everything_missing_is_named_at_once(capsys, folder):
     status, out, err = bench_new(capsys)
     assert status == 2
@@ -235,7 +241,10 @@ def test_everything_missing_is_named_at_once(capsys, folder):
         (["--shunt", "1.3 V"], ["--shunt", "1.3 ohm"]),
         (["--shunt", "nan"], ["--shunt", "1.3 ohm"]),
         (["--shunt", "0"], ["--shunt", "greater than 0"]),
-        (["--shunt-tolerance", "100 %"], ["--shunt-tolerance", "less than 1"]),
+        (["--shunt-tolerance", "100 %"], ["--shunt-tolerance", "less than 100 %"]),
+        (["--shunt-tolerance", "1"], ["'1' would be 100 %", "write for example '1 %' or 0.01"]),
+        (["--supply", "9 V"], ["--supply", "9.00 V at the MCU's supply pin", "3.60 V", "STM32F100RB", "3.30 V"]),
+        (["--supply", "3.61"], ["--supply", "more than the 3.60 V"]),  # data sheet DocID16455, p. 1
         (["--supply", "33 V"], ["--supply", "nothing that stm32vldiscovery runs on"]),
         (["--supply", "3,3"], ["--supply", "point"]),
         (["--decoupling", "4.7"], ["--decoupling", "plausible"]),
@@ -244,7 +253,7 @@ def test_everything_missing_is_named_at_once(capsys, folder):
         (["--wiring", "lowside"], ["--wiring", "did you mean 'low-side'"]),
         (["--shunt-channel", "2", "--trigger-channel", "2"], ["--trigger-channel", "both 2"]),
         (["--shunt-channel", "2"], ["both 2"]),
-        (["--shunt-channel", "9"], ["--shunt-channel", "less than or equal to 8"]),
+        (["--shunt-channel", "9"], ["--shunt-channel", "9 is no channel: a whole number from 1 to 8"]),
         (["--shunt-channel", "one"], ["--shunt-channel", "number"]),
         (["--probe", "0"], ["--probe", "greater than 0"]),
         (["--probe", "ten"], ["--probe", "10"]),

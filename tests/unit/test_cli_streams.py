@@ -1,9 +1,13 @@
 """The command where its output goes nowhere, breaks, or cannot show every sign: never a traceback."""
 
+import fcntl
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -90,3 +94,22 @@ def test_a_background_job_of_a_script_can_be_ended(tmp_path):
         "kill -KILL $job; exit 9"
     )
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize(
+    ("arguments", "status"), [(("bench", "check", "--bench", "none.toml"), 2), (("measure", "--shunt", "1.3 V"), 2)]
+)
+def test_a_message_is_as_wide_as_the_terminal(tmp_path, columns, arguments, status):
+    """On a terminal long messages break at spaces; elsewhere each is one line, for who searches them."""
+    command = [sys.executable, "-c", "from labctl.cli import main; main()", *arguments]
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    done = subprocess.run(command, cwd=tmp_path, stderr=slave, stdout=slave, check=False, timeout=60)
+    os.close(slave)
+    shown = os.read(master, 1 << 16).decode().replace("\r\n", "\n")
+    os.close(master)
+    piped = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == piped.returncode == status
+    assert max(map(len, shown.splitlines())) <= columns < max(map(len, piped.stderr.splitlines()))
+    assert shown.split() == piped.stderr.split()
