@@ -70,13 +70,20 @@ class Validation:
     """Whether trials confirm a stated interval (JCGM 101, 8.1).
 
     `low_difference` and `high_difference` are between its ends and the trials'; `n_digits` is the number of digits of
-    the standard uncertainty, 2 or 1, to which both agree, 0 where they do not.
+    the standard uncertainty, 2 or 1, to which both agree, 0 where they do not. Student's factor for three comparable
+    limits makes the stated interval the wider one by 0.08 standard uncertainties on either side, more than half a unit
+    of one digit where that digit is large.
     """
 
     trials: Trials
     low_difference: float
     high_difference: float
     n_digits: int
+
+    @property
+    def wider(self) -> bool:
+        """Tell whether the stated interval holds the whole of the trials'."""
+        return self.low_difference <= 0 <= self.high_difference
 
 
 def second_order(terms: Sequence[Term], model: Model) -> np.ndarray:

@@ -40,6 +40,7 @@ _DIGITS = {
     1: "they agree to one digit of the standard uncertainty, not to two",
     0: "they do not agree, not even to one digit of the standard uncertainty",
 }
+_WIDER = ", the stated interval is the wider one at both ends"
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _values(line: Line) -> list[Any]:
         rows.append((
             f"{tried.n_trials} Monte Carlo trials",
             f"95 % from {ends[0]} to {ends[1]}, stated {ends[2]} to {ends[3]}: {_DIGITS[line.validation.n_digits]} "
-            "(JCGM 101, 8.1)",
+            f"(JCGM 101, 8.1){_WIDER if line.validation.wider and line.validation.n_digits < 2 else ''}",
         ))
     return [Text(_aligned(rows))]
 

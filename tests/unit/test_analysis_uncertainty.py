@@ -9,6 +9,7 @@ import pytest
 from instruments.record import Accuracy, Channel, Identity, Record
 from labctl.analysis import uncertainty
 from labctl.analysis.chain import Deviation, zero_applies
+from labctl.analysis.distribution import half_width
 from labctl.analysis.power import measure_windows
 from labctl.analysis.statistics import student_factor
 from labctl.analysis.uncertainty import Input, deviated, expanded, interval, propagate, rectangular, shared_inputs
@@ -64,33 +65,65 @@ def test_trapezoid_of_two_unequal_rectangles():
     assert half == pytest.approx(3 - math.sqrt(8 * 0.05), abs=1e-4)
 
 
-def test_three_rectangles_none_of_which_dominates_are_no_normal_either():
-    # Half-widths 2, 1 and 1: from 2 on the density is a parabola that ends at 4; tails (4 - q)^3 / 48 = 0.05.
-    found = interval([part(rectangular(a), "rectangular") for a in (2.0, 1.0, 1.0)])
-    assert found.expanded == pytest.approx(4 - (48 * 0.05) ** (1 / 3), rel=1e-6)
+def test_three_rectangles_none_of_which_dominates_have_the_normal_factor_and_hold_96_percent():
+    parts = [part(rectangular(a), "rectangular") for a in (2.0, 1.0, 1.0)]
+    found = interval(parts)
     assert found.standard == pytest.approx(math.sqrt(6 / 3), rel=1e-12)
-    assert found.coverage_factor == pytest.approx(found.expanded / found.standard, rel=1e-12)
+    assert found.coverage_factor == pytest.approx(1.959964, rel=1e-6)
+    assert found.expanded == pytest.approx(found.coverage_factor * found.standard, rel=1e-12)
+    assert "JCGM 100" in found.method
+    # From 2 on the density is a parabola that ends at 4: both tails beyond q are (4 - q)^3 / 48.
+    assert half_width(parts, [p.effect for p in parts]) == pytest.approx(4 - (48 * 0.05) ** (1 / 3), rel=1e-6)
+    assert 1 - (4 - found.expanded) ** 3 / 48 == pytest.approx(0.9614, abs=1e-4)
+
+
+def within(q, a, scale, integral):
+    """Give P(|sum| < q) of a rectangle of half-width a and an error whose cumulative distribution has this integral."""
+    return scale / a * (integral((q + a) / scale) - integral((q - a) / scale)) - 1
+
+
+def normal_integral(z):
+    return z * (1 + math.erf(z / math.sqrt(2))) / 2 + math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
+def cauchy_integral(z):
+    """Integrate 1/2 + arctan(z)/pi: Student's distribution of one degree of freedom is Cauchy's."""
+    return z / 2 + (z * math.atan(z) - math.log1p(z * z) / 2) / math.pi
+
+
+@pytest.mark.parametrize("rest", [0.29, 0.3])
+def test_a_rectangle_dominates_a_rest_of_three_tenths(rest):
+    found = interval([part(1.0, "rectangular"), part(rest)])
     assert "JCGM 101" in found.method
+    assert within(found.expanded, math.sqrt(3), rest, normal_integral) == pytest.approx(0.95, abs=1e-5)
+
+
+def test_beyond_three_tenths_the_factor_is_the_normal_one():
+    found = interval([part(1.0, "rectangular"), part(0.31)])
+    assert "JCGM 100" in found.method
+    assert found.coverage_factor == pytest.approx(1.959964, rel=1e-6)
+    assert within(found.expanded, math.sqrt(3), 0.31, normal_integral) > 0.95
+
+
+def test_two_rectangles_dominate_together():
+    found = interval([part(rectangular(1.0), "rectangular")] * 2 + [part(rectangular(0.1), "rectangular")])
+    assert "JCGM 101" in found.method
+    # The triangle of two, 2 (1 - sqrt(0.05)) = 1.553, and a little of the third: 0.5 % of the variance.
+    triangle = 2 * (1 - math.sqrt(0.05))
+    assert triangle < found.expanded < 1.005 * triangle
 
 
 def test_the_method_is_told_and_effective_degrees_of_freedom_with_it():
-    normal = interval([part(3.0, degrees=4), part(4.0)])
+    normal = interval([part(3.0, degrees=400), part(4.0)])
     assert "Welch" in normal.method
     assert "JCGM 100" in normal.method
-    # (9 + 16)^2 / (81 / 4).
-    assert normal.degrees_of_freedom == pytest.approx(625 / (81 / 4), rel=1e-12)
-    assert normal.expanded == pytest.approx(5 * student_factor(625 / (81 / 4)), rel=1e-9)
+    # (9 + 16)^2 / (81 / 400).
+    assert normal.degrees_of_freedom == pytest.approx(625 / (81 / 400), rel=1e-12)
+    assert normal.expanded == pytest.approx(5 * student_factor(625 / (81 / 400)), rel=1e-9)
     mixed = interval([part(3.0, degrees=4), part(4.0, "rectangular")])
-    assert mixed.degrees_of_freedom == normal.degrees_of_freedom
-    assert "propagation of distributions" in mixed.method
-
-
-@pytest.mark.parametrize("share", [0.09, 0.11])
-def test_where_the_method_changes_the_interval_does_not(share):
-    found = interval([part(math.sqrt(share), "rectangular"), part(math.sqrt(1 - share))])
-    # A sum with excess kurtosis g = -1.2 share^2 has (Cornish and Fisher) the factor z + (z^3 - 3 z) g / 24.
-    z = 1.959964
-    assert found.coverage_factor == pytest.approx(z - (z**3 - 3 * z) * 1.2 * share**2 / 24, abs=1e-3)
+    assert mixed.degrees_of_freedom == pytest.approx(625 / (81 / 4), rel=1e-12)
+    assert "few values" in mixed.method
+    assert "a rectangular term dominates" in interval([part(1.0, degrees=4), part(4.0, "rectangular")]).method
 
 
 def test_contributions_of_one_key_are_one_error():
@@ -131,6 +164,41 @@ def test_few_values_beside_a_rectangle_have_the_distribution_of_both(degrees):
     n = 1_000_000
     drawn = generator.uniform(-math.sqrt(3), math.sqrt(3), n) + generator.standard_t(degrees, n)
     assert np.mean(np.abs(drawn) < found.expanded) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / n))
+
+
+def test_two_values_beside_other_terms_need_more_than_welch_and_satterthwaite_give():
+    # Cauchy's distributions of scales 1 and 2 make one of scale 3; effective degrees of freedom are 25/17.
+    found = interval([part(1.0, degrees=1), part(2.0, degrees=1)])
+    assert found.degrees_of_freedom == pytest.approx(25 / 17)
+    assert found.expanded == pytest.approx(3 * student_factor(1), rel=1e-4)
+    for scale in (0.35, 1.0, 3.0):
+        beside = interval([part(1.0, "rectangular"), part(scale, degrees=1)])
+        assert within(beside.expanded, math.sqrt(3), scale, cauchy_integral) == pytest.approx(0.95, abs=1e-4)
+        assert "few values" in beside.method
+
+
+@pytest.mark.parametrize("others", [
+    [(1.0, "rectangular")], [(1.0, "rectangular"), (1.0, "rectangular")],
+    [(2.0, "rectangular"), (1.0, "rectangular"), (1.0, "rectangular")], [(1.0, "rectangular"), (1.0, "normal")],
+])
+@pytest.mark.parametrize("degrees", [1, 2, 3, 5, 8, 10, 14, 19, 30])
+def test_no_interval_is_narrower_than_the_distribution_of_its_sum(others, degrees):
+    size = math.hypot(*(e for e, _ in others))
+    for share in (0.002, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.99):
+        parts = [part(e / size * math.sqrt(1 - share), d) for e, d in others]
+        parts.append(part(math.sqrt(share), degrees=degrees))
+        found = interval(parts)
+        assert found.expanded > 0.998 * half_width(parts, [p.effect for p in parts]), share
+        if "a rectangular term dominates" not in found.method:
+            assert found.coverage_factor > 0.998 * student_factor(found.degrees_of_freedom), share
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 19, 50])
+def test_few_values_alone_are_students_whatever_vanishes_beside_them(degrees):
+    for more in ([], [part(1e-6, "rectangular")]):
+        found = interval([part(1.0, degrees=degrees), *more])
+        assert found.method == uncertainty.STUDENT
+        assert found.coverage_factor == pytest.approx(student_factor(degrees), rel=1e-6)
 
 
 def test_deviations_of_several_inputs_add_and_may_be_arrays():

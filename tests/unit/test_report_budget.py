@@ -77,10 +77,11 @@ def test_a_page_tells_every_line_of_the_budget_and_what_it_comes_to():
     assert re.search(r"repeatability +A +Student .* 19$", page, re.MULTILINE)
     # The root of the squares: sqrt(57.0^2 + 57.2^2 + 113.5^2 + edges' 13.4^2) nJ.
     assert "combined standard uncertainty 140 nJ (1.4 %)" in words(page)
-    assert "expanded uncertainty, 95 % 260 nJ (2.7 %)" in words(page)
-    assert "9.87 µJ ± 0.26 µJ, or 9.87(26) µJ" in words(page)
+    # None of the three limits dominates: 1.96 x 139.9 nJ = 274 nJ, of 9.87 µJ.
+    assert "expanded uncertainty, 95 % 270 nJ (2.8 %)" in words(page)
+    assert "9.87 µJ ± 0.27 µJ, or 9.87(27) µJ" in words(page)
     assert "9.87(14) µJ, as JCGM 100 (7.2.2) writes it" in words(page)
-    assert "coverage factor for 95 % 1.88: propagation of distributions" in words(page)
+    assert "coverage factor for 95 % 1.96: Student's t, Welch" in words(page)
     assert "effective degrees of freedom" in page
     assert "emulated" not in page
 
@@ -213,6 +214,12 @@ def test_an_interval_that_trials_do_not_confirm_is_said():
     off = dataclasses.replace(line.validation, n_digits=0)
     page = words(page_of(dataclasses.replace(subject, lines=(dataclasses.replace(line, validation=off),))))
     assert "they do not agree, not even to one digit" in page
+    # Three limits with the normal factor: the stated interval holds that of the trials, which is 4 % narrower.
+    assert "(JCGM 101, 8.1), the stated interval is the wider one at both ends" in page
+    narrow = dataclasses.replace(off, low_difference=1e-9)
+    page = words(page_of(dataclasses.replace(subject, lines=(dataclasses.replace(line, validation=narrow),))))
+    assert "(JCGM 101, 8.1)" in page
+    assert "wider" not in page
 
 
 def test_a_capture_that_gives_no_number_is_named():
