@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -61,7 +62,9 @@ class Output:
         if not sys.stdin.isatty():
             raise NobodyThere(f"{sentence}: but nobody is at the keyboard. Run it from a terminal")
         with self.paused():
-            text = "\n".join(wrap(f"{sentence}, then press Enter"))
+            # A command in backquotes stays on one line, to be copied.
+            whole = re.sub("`[^`]*`", lambda found: found[0].replace(" ", "\u00a0"), sentence)
+            text = "\n".join(wrap(f"{whole}, then press Enter"))
             return click.prompt(text, default="", show_default=False, prompt_suffix=" ", err=True)
 
     @contextlib.contextmanager

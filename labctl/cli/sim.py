@@ -43,7 +43,8 @@ def start(shunt_ohm: float | None, board: str, seed: int, as_json: bool) -> int:
             click.echo(f"  DUT     {simulation.addresses['dut']}")
             click.echo(f"  power   {simulation.addresses['power']}")
             click.echo(f"  control {simulation.addresses['control']}")
-            click.echo("Ctrl-C stops it.")
+            click.echo("`labctl sim connect` and `labctl sim fault` take the control address with --control,")
+            click.echo("or from the environment's LABCTL_CONTROL. Ctrl-C stops it.")
         simulation.wait()
     except KeyboardInterrupt:
         interrupts.reset()  # this is how it is meant to end
