@@ -24,6 +24,10 @@ from labctl.model import Operation
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
 CONTROL_TIMEOUT_S = 10.0
+# Each answer of a simulator has one of these.
+_ANSWERS = {"error", "connected", "current_a", "faults", "fired", "windows", "draws", "engine", "quit"}
+# Windows of a long series are some 200 bytes each.
+CONTROL_BYTES_MAX = 1 << 26
 
 SHUNT_OHM = 1.3
 DECOUPLING_F = 4.7e-6
@@ -59,25 +63,38 @@ class Control:
 
     def ask(self, **command: Any) -> dict[str, Any]:
         """Send one command and return its answer. Raises EnvironmentFault where none comes."""
-        answer = b""
+        answer = bytearray()
+        deadline_s = time.monotonic() + CONTROL_TIMEOUT_S
         try:
+            self._socket.settimeout(CONTROL_TIMEOUT_S)
             self._socket.sendall(json.dumps(command).encode() + b"\n")
             while not answer.endswith(b"\n"):
+                if len(answer) > CONTROL_BYTES_MAX:
+                    raise ValueError("endless")
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left_s)
                 chunk = self._socket.recv(1 << 16)
                 if not chunk:
                     raise _Ended("the simulator closed the connection")
                 answer += chunk
-            return json.loads(answer)
+            document = json.loads(answer)
         except TimeoutError as error:
             raise EnvironmentFault(f"the simulator did not answer within {CONTROL_TIMEOUT_S:g} s") from error
         except OSError as error:
             raise _Ended(f"the simulator closed the connection: {error.strerror or error}") from error
         except ValueError as error:
-            raise EnvironmentFault("what answers there is no simulator: it sends no JSON") from error
+            raise EnvironmentFault("what answers there is no simulator: it sends no JSON object") from error
+        if not isinstance(document, dict):
+            raise EnvironmentFault("what answers there is no simulator: it sends no JSON object")
+        return document
 
     def tell(self, **command: Any) -> dict[str, Any]:
         """Send a command and return its answer. Raises ConfigError with the simulator's words where it refuses."""
         answer = self.ask(**command)
+        if not answer.keys() & _ANSWERS:
+            raise EnvironmentFault("what answers there is no simulator: its answer is none to what it was asked")
         if "error" in answer:
             raise ConfigError(f"the simulator refuses {command['cmd']!r}: {answer['error']}")
         return answer

@@ -56,7 +56,9 @@ def parse(text: str | float, unit: str, *, what: str = "value", positive: bool =
 
 
 # What a bench can hold; beyond these a slip of unit or prefix is far likelier.
-_PLAUSIBLE = {"ohm": (1e-6, 1e6), "V": (1e-3, 1e3), "F": (1e-13, 1e-2), "Hz": (1e-3, 1e12), "s": (1e-12, 1e9)}
+_PLAUSIBLE = {
+    "ohm": (1e-6, 1e6), "V": (1e-3, 1e3), "A": (1e-12, 1e3), "F": (1e-13, 1e-2), "Hz": (1e-3, 1e12), "s": (1e-8, 1e5),
+}
 
 
 def check_plausible(value: float, unit: str, *, what: str = "value") -> float:

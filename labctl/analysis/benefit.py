@@ -76,7 +76,8 @@ def _of_gain(gain: Calibration, wiring: Wiring, record: Record) -> str:
     without = math.hypot(supply, rectangular(accuracy.gain_ratio), rectangular(wiring.shunt.tolerance_ratio))
     if mine < without:
         return ""
+    twice = ", the supply counting twice," if shared else ""
     return (
-        f"the energy's standard uncertainty is {percent(mine)} with it, the supply counting twice, and "
-        f"{percent(without)} by the limits of shunt and instrument"
+        f"the energy's standard uncertainty is {percent(mine)} with it{twice} "
+        f"and {percent(without)} by the limits of shunt and instrument"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from labctl.model import Calibration, Wiring
 _SCALE_RATIO = 1e-6
 _OFFSET_CODES = 0.01
 _SHUNT_RATIO = 1e-9
+# What a value of each kind may be at all: the limits of the open interval.
+_PLAUSIBLE = {"gain": (0.1, 10.0), "deskew": (-1e-5, 1e-5), "timebase": (-0.1, 0.1), "zero": (-1e3, 1e3)}
 
 
 def same_settings(channel: Channel, settings: Mapping[str, Any]) -> bool:
@@ -31,8 +34,24 @@ def same_settings(channel: Channel, settings: Mapping[str, Any]) -> bool:
     )
 
 
+def check_numbers(calibration: Calibration) -> None:
+    """Raise ConfigError for a calibration whose value or budget cannot be: a file that was made or changed by hand."""
+    low, high = _PLAUSIBLE.get(calibration.kind, (math.nan, math.nan))
+    good = low < calibration.value < high and all(
+        0 < c.standard < math.inf and math.isfinite(c.effect) and c.degrees_of_freedom > 0
+        for c in calibration.contributions
+    )
+    if not good or (not calibration.contributions and calibration.kind != "zero"):
+        raise ConfigError(
+            f"the {calibration.kind} calibration of {calibration.utc} holds a value of {calibration.value:g} or a "
+            f"budget that cannot be: calibrate again (labctl calibrate {calibration.kind})"
+        )
+
+
 def check_calibration(calibration: Calibration, instrument: Identity, utc: str | None) -> None:
-    """Raise ConfigError for a calibration of another instrument, or one not valid at `utc` (None: not known)."""
+    """Raise ConfigError for a calibration of another instrument, one not valid at `utc` (None: not known), or nonsense.
+    """
+    check_numbers(calibration)
     what = f"the {calibration.kind} calibration of {calibration.utc}"
     if keys.instrument(calibration.instrument) != keys.instrument(instrument):
         raise ConfigError(

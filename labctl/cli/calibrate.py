@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labctl.cli.options import Quantity, Tolerance, json_option, shunt_option
+from labctl.cli.options import Quantity, Temperature, Tolerance, json_option, shunt_option
 
 if TYPE_CHECKING:
     from labctl.bench import Fixture
@@ -30,7 +30,7 @@ class Meter(click.ParamType[Any]):
         """Parse the text. Fails with what was expected and an example."""
         if value == READ:
             return READ
-        number = Quantity("A", signed=True).convert(value, param, ctx)
+        number = Quantity("A").convert(value, param, ctx)
         if not number > 0:
             self.fail(f"{value!r}: a meter's reading must be more than zero", param, ctx)
         return number
@@ -63,7 +63,7 @@ def _bench_options(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="Folder for what is found."),
         click.option("--valid", "valid_s", type=Validity(),
                      help="How long it holds, e.g. 90min [default: zero 8h, gain and timebase 30d, deskew 365d]."),
-        click.option("--temperature", "temperature_degc", type=click.FloatRange(-60, 150), help="In °C; stored."),
+        click.option("--temperature", "temperature_degc", type=Temperature(), help="In °C; stored."),
         json_option,
     )
     for option in reversed(options):
@@ -145,9 +145,9 @@ def _positive(value: float, option: str) -> float:
 
 def _pulse_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what the generator gives."""
-    function = click.option("--period", "period_s", type=Quantity("s", signed=True),
+    function = click.option("--period", "period_s", type=Quantity("s"),
                             help="From pulse to pulse [default: twice the pulse].")(function)
-    return click.option("--pulse", "pulse_s", type=Quantity("s", signed=True), default="1ms", show_default=True,
+    return click.option("--pulse", "pulse_s", type=Quantity("s"), default="1ms", show_default=True,
                         help="Length of the generator's pulse.")(function)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from labctl.cli.options import Quantity, json_option, power_option, shunt_option
+from labctl.cli.options import Quantity, Temperature, json_option, power_option, shunt_option
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.ve
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Apply what labctl calibrate found, repeatable.",
 )
-@click.option("--temperature", "temperature_degc", type=click.FloatRange(-60, 150), help="In °C; stored.")
+@click.option("--temperature", "temperature_degc", type=Temperature(), help="In °C; stored.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Errors of the emulated bench.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for what is taken [default: captures/DATE].")
 @power_option

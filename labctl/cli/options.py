@@ -35,6 +35,22 @@ class Quantity(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class Temperature(click.ParamType[float]):
+    """A temperature in °C that a laboratory may have, such as 23 or -10.5."""
+
+    name = "°C"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number. Fails with what was expected."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not -60 <= number <= 150:  # not a number is outside too
+            self.fail(f"{value!r} is no temperature between -60 and 150 °C", param, ctx)
+        return number
+
+
 class Tolerance(click.ParamType[float]):
     """A ratio below one, such as ``1%``, ``50 ppm`` or ``0.01``."""
 

@@ -9,7 +9,7 @@ import pytest
 from instruments.record import Accuracy, Channel, Identity, Record
 from labctl.analysis import keys
 from labctl.analysis.benefit import drawback, value_expanded, warn_of_calibrations
-from labctl.analysis.calibration import check_calibration, check_shunt, in_force, same_settings
+from labctl.analysis.calibration import check_calibration, check_numbers, check_shunt, in_force, same_settings
 from labctl.analysis.uncertainty import rectangular
 from labctl.errors import ConfigError
 from labctl.model import Calibration, Capture, Contribution, Shunt, Supply, Wiring
@@ -33,7 +33,12 @@ def part(name, effect, distribution="rectangular"):
     return Contribution(name, "B", distribution, abs(effect), "1", effect)
 
 
-def calibration(kind="gain", parts=(), value=1.0, **more):
+SLIGHT = Contribution("slight", "B", "rectangular", 1e-12, "1", 1e-12)
+
+
+def calibration(kind="gain", parts=(SLIGHT,), value=None, **more):
+    if value is None:
+        value = {"gain": 1.0, "deskew": 1e-9, "timebase": 1e-6, "zero": 0.0}[kind]
     held = {
         "gain": {"CH1": keys.settings(channel())},
         "deskew": {"CH1": {"probe_ratio": 1.0, "bandwidth_limit": True}, "CH2": {}},
@@ -198,3 +203,28 @@ class TestBenefit:
         warn_of_calibrations(warnings, Capture({"series": record(channel())}, WIRING, calibrations=(crystal,)))
         assert len(warnings) == 1
         assert "the timebase calibration of 2026-11-30T12:00:00Z, applied all the same, does harm" in warnings[0]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("gain", 0.0), ("gain", math.nan), ("gain", 1e300), ("gain", -1.0),
+                                             ("timebase", -1.0), ("timebase", math.nan), ("deskew", 1.0),
+                                             ("foo", 1.0)])
+def test_a_value_that_cannot_be_is_refused(kind, value):
+    part = Contribution("load", "B", "rectangular", 1e-3, "1", 1e-3)
+    with pytest.raises(ConfigError, match="cannot be: calibrate again"):
+        check_numbers(_made(kind, value, part))
+
+
+@pytest.mark.parametrize("change", [{"standard": 0.0}, {"standard": -1.0}, {"standard": math.nan}, {"effect": math.nan},
+                                    {"degrees_of_freedom": 0.0}, {"degrees_of_freedom": math.nan}])
+def test_a_budget_that_cannot_be_is_refused(change):
+    part = Contribution("load", "A", "normal", 1e-3, "1", 1e-3, 9.0)
+    check_numbers(_made("gain", 0.98, part))
+    with pytest.raises(ConfigError, match="cannot be: calibrate again"):
+        check_numbers(_made("gain", 0.98, dataclasses.replace(part, **change)))
+    with pytest.raises(ConfigError, match="cannot be: calibrate again"):
+        check_numbers(_made("gain", 0.98))
+
+
+def _made(kind, value, *parts):
+    return Calibration(kind, value, "1", parts, WHO, BENCH, "made up",
+                       "2026-11-01T00:00:00Z", "2027-11-01T00:00:00Z")
