@@ -83,7 +83,7 @@ def test_a_healthy_bench(simulation):
         ({"shunt": "bypassed"}, "shunt", ["far less", "bypasses"], set()),
         ({"wires": "swapped"}, "wires", ["swapped", "CH1", "CH2"], set(SIGNALS)),
     ],
-    ids=str,
+    ids=lambda value: ",".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_each_fault_is_named_once(simulation, faults, name, words, left_out):
     with bench_of(simulation, faults=faults) as bench:
@@ -117,7 +117,7 @@ def test_an_inverted_trigger_that_the_file_knows_of(simulation):
         ({"scope": {"shunt_channel": 2, "trigger_channel": 1}}, "wires", ["swapped"]),
         ({"scope": {"trigger_channel": 7}}, "scope", ["CH7", "CH1, CH2, CH3, CH4"]),
     ],
-    ids=str,
+    ids=lambda value: ",".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_a_file_that_is_wrong(simulation, tables, name, words):
     with bench_of(simulation, **tables) as bench:

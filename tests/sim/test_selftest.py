@@ -118,7 +118,7 @@ def test_the_dut_is_back_at_the_end(elf):
             },
         ),
     ],
-    ids=str,
+    ids=lambda value: ",".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_a_fault_leaves_out_what_it_spoils_and_nothing_else(elf, monkeypatch, faults, faulty, left_out):
     monkeypatch.setattr("labctl.checkup.trigger.WAIT_S", 0.5)
