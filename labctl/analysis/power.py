@@ -17,6 +17,8 @@ from labctl.errors import CaptureError, ConfigError
 from labctl.model import Calibration, Run, Window, Wiring
 
 _VISIT_SAMPLES = 1 << 16
+# What rounding may take off the length of a window of exactly so many samples.
+_ROUNDING_RATIO = 1e-9
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def measure_windows(
             refusals.append(Refusal(window.segment, "clipped samples", f"{n_clipped[k]} inside the window", window))
         elif lost:
             refusals.append(Refusal(window.segment, "gap", f"{lost} samples lost inside the window", window))
-        elif window.stop - window.start < MIN_SAMPLES:
+        elif window.stop - window.start < MIN_SAMPLES * (1 - _ROUNDING_RATIO):
             detail = f"{window.stop - window.start:.1f} samples in the window, {MIN_SAMPLES} needed"
             refusals.append(Refusal(window.segment, "too few samples", detail, window))
     bad = {id(r.window) for r in refusals}
