@@ -10,10 +10,12 @@
 
 struct series {
     const struct operation *operation;
-    uint32_t bytes, runs, iterations, pause_us;
-    uint32_t window_cycles; /* of one window, told from the warm-up */
-    uint32_t check_cycles;  /* of what follows each window, pauses apart */
-    uint32_t *cycles;       /* one a run */
+    struct request request;
+    uint32_t runs, iterations, pause_us;
+    uint32_t window_us, window_cycles; /* of one window, told from the warm-up */
+    uint32_t check_us;                 /* of what follows each window, pauses apart */
+    int has_cycles;                    /* whether the core counts them */
+    uint32_t *cycles;                  /* one a run */
     uint32_t crc32;         /* over the outputs of all runs, one behind the other */
     uint32_t bad_run;       /* the first with a wrong output; `runs` where there is none */
 };

@@ -41,8 +41,7 @@ static void release(void) {
 }
 
 /* Starts anew on an empty heap: curve, key pair and signature of the vector. */
-static int prepare(uint32_t bytes) {
-    (void)bytes;
+static int load(void) {
     mbedtls_ecp_group_init(&group);
     mbedtls_mpi_init(&d);
     mbedtls_mpi_init(&r);
@@ -142,7 +141,7 @@ static const char *failed_vector(void) {
     uint8_t tampered[N];
     size_t n;
     int used = 0;
-    if (prepare(0) != 0) {
+    if (load() != 0) {
         return "ecdsa-p256, the vectors could not be loaded";
     }
     if (step_verify() != 0) {
@@ -165,17 +164,29 @@ static const char *failed_vector(void) {
     return NULL;
 }
 
-static const char *known_answers(void) {
+static int known_answers(const struct self_test *test) {
+    (void)test;
     const char *failed = failed_vector();
     release();
-    return failed;
+    return failed != NULL;
 }
 
-static int passed;
-static const struct self_test self_test = {known_answers, 4, &passed};
-const struct operation op_ecdsa_p256_keygen = {
-    "ecdsa-p256.keygen", &self_test, 0, prepare, arm_keygen, step_keygen, check_keygen, output_keygen, release};
-const struct operation op_ecdsa_p256_sign = {
-    "ecdsa-p256.sign", &self_test, 0, prepare, arm_sign, step_sign, check_sign, output_sign, release};
-const struct operation op_ecdsa_p256_verify = {
-    "ecdsa-p256.verify", &self_test, 0, prepare, arm_verify, step_verify, check_verify, output_verify, release};
+static int prepare(const struct operation *op, const struct request *request) {
+    (void)op;
+    (void)request;
+    return load();
+}
+
+static uint8_t passed;
+static const struct self_test self_test = {"ecdsa-p256", known_answers, NULL, 4, &passed};
+static const struct self_test *const tests[] = {&self_test, NULL};
+
+#define KIND(step)                                                                                            \
+    static const struct kind kind_##step = {.prepare = prepare, .arm = arm_##step, .check = check_##step,     \
+                                            .output = output_##step, .release = release}
+KIND(keygen);
+KIND(sign);
+KIND(verify);
+const struct operation op_ecdsa_p256_keygen = {"ecdsa-p256.keygen", &kind_keygen, tests, step_keygen, NULL};
+const struct operation op_ecdsa_p256_sign = {"ecdsa-p256.sign", &kind_sign, tests, step_sign, NULL};
+const struct operation op_ecdsa_p256_verify = {"ecdsa-p256.verify", &kind_verify, tests, step_verify, NULL};
