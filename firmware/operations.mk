@@ -9,11 +9,11 @@
 both = $(1) $(1).encrypt $(1).decrypt
 AES := $(foreach bits,128 192 256,$(foreach mode,ecb cbc ctr ccm gcm,$(call both,aes-$(bits)-$(mode))))
 SHA := sha224 sha256 sha384 sha512
-DRBG :=
-SM3 :=
-SM4 :=
-ECDSA := ecdsa-p256.keygen ecdsa-p256.sign ecdsa-p256.verify
-ECDH :=
+DRBG := drbg
+SM3 := sm3
+SM4 := $(foreach mode,ecb cbc ctr,$(call both,sm4-$(mode)))
+ECDSA := ecdsa-p256 ecdsa-p256.keygen ecdsa-p256.sign ecdsa-p256.verify ecdsa-p256.full
+ECDH := $(foreach curve,p256 curve25519,ecdh-$(curve) ecdh-$(curve).public ecdh-$(curve).shared)
 
 IDLE := $(IDLE_MODES:%=idle.%)
 SYMMETRIC := $(AES) $(SHA) $(SM4) $(SM3) $(DRBG)
