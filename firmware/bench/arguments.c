@@ -37,7 +37,6 @@ static char *next_word(char **rest) {
 }
 
 static int take_key(struct arguments *a, const char *value) {
-    a->has_key = 1;
     a->request.key_inside = strcmp(value, "inside") == 0;
     return a->request.key_inside || strcmp(value, "outside") == 0;
 }
@@ -46,11 +45,9 @@ static int take(struct arguments *a, const char *key, const char *value) {
     const struct {
         const char *key;
         uint32_t *value;
-        int *has;
     } numbers[] = {
-        {"bytes", &a->request.bytes, &a->has_bytes},    {"piece", &a->request.piece, &a->has_piece},
-        {"offset", &a->request.offset, &a->has_offset}, {"runs", &a->runs, NULL},
-        {"n", &a->n, NULL},                             {"pause_us", &a->pause_us, NULL},
+        {"bytes", &a->request.bytes}, {"piece", &a->request.piece}, {"offset", &a->request.offset},
+        {"runs", &a->runs},           {"n", &a->request.n},         {"pause_us", &a->pause_us},
     };
     if (strcmp(key, "op") == 0) {
         a->op = value;
@@ -61,9 +58,7 @@ static int take(struct arguments *a, const char *key, const char *value) {
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strcmp(key, numbers[i].key) == 0) {
-            if (numbers[i].has != NULL) {
-                *numbers[i].has = 1;
-            }
+            a->has_bytes |= numbers[i].value == &a->request.bytes;
             return number(value, numbers[i].value);
         }
     }
@@ -71,7 +66,7 @@ static int take(struct arguments *a, const char *key, const char *value) {
 }
 
 int arguments_parse(char *text, struct arguments *a) {
-    *a = (struct arguments){.runs = RUNS_DEFAULT, .n = 1, .pause_us = PAUSE_US_DEFAULT};
+    *a = (struct arguments){.request = {.n = 1}, .runs = RUNS_DEFAULT, .pause_us = PAUSE_US_DEFAULT};
     char *rest = text;
     for (char *word = next_word(&rest); word != NULL; word = next_word(&rest)) {
         char *equals = strchr(word, '=');

@@ -9,8 +9,8 @@
 struct arguments {
     const char *op; /* NULL where not given */
     struct request request;
-    uint32_t runs, n, pause_us;
-    int has_bytes, has_key, has_piece, has_offset;
+    uint32_t runs, pause_us;
+    int has_bytes;
 };
 
 /* Takes the words of `text` apart, in place. Answers the error itself and returns 0 where one is wrong. */

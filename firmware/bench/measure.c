@@ -108,7 +108,7 @@ static const char *out_of_range(const struct arguments *a, const struct operatio
     if (a->runs < 1 || a->runs > RUNS_MAX) {
         return "runs: 1 to 1000";
     }
-    if (a->n < 1) {
+    if (r->n < 1) {
         return "n: at least 1";
     }
     return a->pause_us > HAL_SLEEP_MAX_US ? "pause_us: 0 to 10000000" : NULL;
@@ -162,7 +162,7 @@ static void ready(void) {
     line_text(series.operation->name);
     line_pair("bytes", series.request.bytes);
     line_pair("runs", series.runs);
-    line_pair("n", series.iterations);
+    line_pair("n", series.request.n);
     line_pair("pause_us", series.pause_us);
     line_text(series.request.key_inside ? " key=inside" : " key=outside");
     line_pair("piece", series.request.piece);
@@ -201,7 +201,6 @@ void measure_prepare(char *text) {
     series = (struct series){.operation = op,
                              .request = a.request,
                              .runs = a.runs,
-                             .iterations = a.n,
                              .pause_us = a.pause_us};
     int status;
     enum series_result result = series_prepare(&series, &status);

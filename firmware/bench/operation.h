@@ -14,6 +14,7 @@ struct request {
     uint32_t bytes;  /* of the message; 0 for operations without one */
     uint32_t piece;  /* the message goes in pieces of so many bytes, the last may be shorter; 0: whole */
     uint32_t offset; /* 0 to 15: each message buffer begins so many bytes past a multiple of 16 */
+    uint32_t n;      /* iterations in each window */
     int key_inside;  /* key set-up lies in the window, in each iteration */
 };
 

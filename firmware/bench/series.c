@@ -33,19 +33,19 @@ static enum series_result warm_up(struct series *s, int *status) {
     op->kind->arm();
     hal_stopwatch_start();
     uint32_t cycles = iterate(op->step, 1, status);
-    uint64_t window_us = (uint64_t)hal_stopwatch_us() * s->iterations;
+    uint64_t window_us = (uint64_t)hal_stopwatch_us() * s->request.n;
     if (*status != 0) {
         return failure();
     }
     hal_stopwatch_start();
     int wrong = op->kind->check();
     s->check_us = hal_stopwatch_us();
-    if ((uint64_t)cycles * s->iterations > WINDOW_CYCLES_MAX ||
+    if ((uint64_t)cycles * s->request.n > WINDOW_CYCLES_MAX ||
         window_us > WINDOW_CYCLES_MAX / (hal_clock_hz() / 1000000u)) {
         return SERIES_TOO_LONG;
     }
     s->window_us = (uint32_t)window_us;
-    s->window_cycles = cycles * s->iterations;
+    s->window_cycles = cycles * s->request.n;
     return wrong ? SERIES_WRONG : SERIES_OK;
 }
 
@@ -77,7 +77,7 @@ enum series_result series_run(struct series *s, int *status) {
         hal_sleep_us(s->pause_us);
         hal_pause_cycles(random_word() >> 24);
         hal_trigger_high();
-        uint32_t cycles = iterate(op->step, s->iterations, status);
+        uint32_t cycles = iterate(op->step, s->request.n, status);
         hal_trigger_low();
         hal_sleep_us(s->pause_us);
         if (*status != 0) {

@@ -11,7 +11,7 @@
 struct series {
     const struct operation *operation;
     struct request request;
-    uint32_t runs, iterations, pause_us;
+    uint32_t runs, pause_us;
     uint32_t window_us, window_cycles; /* of one window, told from the warm-up */
     uint32_t check_us;                 /* of what follows each window, pauses apart */
     int has_cycles;                    /* whether the core counts them */
