@@ -39,6 +39,10 @@ void heap_mark(void) {
     floor_bytes = peak_bytes = in_use_bytes;
 }
 
+uint32_t heap_in_use_bytes(void) {
+    return in_use_bytes;
+}
+
 uint32_t heap_peak_bytes(void) {
     return peak_bytes - floor_bytes;
 }

@@ -8,7 +8,7 @@
 #include "line.h"
 #include "measure.h"
 #include "operation.h"
-#include "stack.h"
+#include "series.h"
 #include "workspace.h"
 
 #define PROTOCOL_VERSION 2u
@@ -62,9 +62,11 @@ static void list(void) {
 }
 
 static void stack(void) {
+    struct series_memory memory = series_memory();
     line_text("ok stack");
-    line_pair("stack_peak_bytes", stack_peak_bytes());
-    line_pair("heap_peak_bytes", heap_peak_bytes());
+    line_pair("stack_peak_bytes", memory.stack_peak_bytes);
+    line_pair("heap_peak_bytes", memory.heap_peak_bytes);
+    line_pair("heap_held_bytes", memory.heap_held_bytes);
     line_pair("state_bytes", workspace_state_bytes());
     line_pair("buffer_bytes", workspace_buffer_bytes());
     line_end();

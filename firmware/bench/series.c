@@ -24,6 +24,27 @@ static __attribute__((noinline)) uint32_t iterate(int (*step)(void), uint32_t it
     return stop - start;
 }
 
+static struct series_memory memory;
+
+static uint32_t greater(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static void memory_watch(void) {
+    heap_mark();
+    stack_paint();
+}
+
+/* After a window, before anything else uses stack or heap. */
+static void memory_note(void) {
+    memory.stack_peak_bytes = greater(memory.stack_peak_bytes, stack_peak_bytes());
+    memory.heap_peak_bytes = greater(memory.heap_peak_bytes, heap_peak_bytes());
+}
+
+struct series_memory series_memory(void) {
+    return memory;
+}
+
 static enum series_result failure(void) {
     return heap_missing_bytes() || workspace_missing_bytes() ? SERIES_NO_MEMORY : SERIES_FAILED;
 }
@@ -31,9 +52,11 @@ static enum series_result failure(void) {
 static enum series_result warm_up(struct series *s, int *status) {
     const struct operation *op = s->operation;
     op->kind->arm();
+    memory_watch();
     hal_stopwatch_start();
     uint32_t cycles = iterate(op->step, 1, status);
     uint64_t window_us = (uint64_t)hal_stopwatch_us() * s->request.n;
+    memory_note();
     if (*status != 0) {
         return failure();
     }
@@ -52,7 +75,7 @@ static enum series_result warm_up(struct series *s, int *status) {
 enum series_result series_prepare(struct series *s, int *status) {
     heap_reset();
     workspace_reset();
-    stack_paint();
+    memory = (struct series_memory){0};
     *status = 0;
     s->bad_run = 0;
     s->has_cycles = strcmp(hal_counter(), "none") != 0;
@@ -60,11 +83,12 @@ enum series_result series_prepare(struct series *s, int *status) {
     if (s->has_cycles && s->cycles == NULL) {
         return SERIES_NO_MEMORY;
     }
+    uint32_t own_bytes = heap_in_use_bytes();
     *status = s->operation->kind->prepare(s->operation, &s->request);
     if (*status != 0) {
         return failure();
     }
-    heap_mark();
+    memory.heap_held_bytes = heap_in_use_bytes() - own_bytes - workspace_heap_bytes();
     return warm_up(s, status);
 }
 
@@ -74,12 +98,14 @@ enum series_result series_run(struct series *s, int *status) {
     s->bad_run = s->runs;
     for (uint32_t run = 0; run < s->runs; run++) {
         op->kind->arm();
+        memory_watch();
         hal_sleep_us(s->pause_us);
         hal_pause_cycles(random_word() >> 24);
         hal_trigger_high();
         uint32_t cycles = iterate(op->step, s->request.n, status);
         hal_trigger_low();
         hal_sleep_us(s->pause_us);
+        memory_note();
         if (*status != 0) {
             s->bad_run = run;
             return failure();

@@ -25,4 +25,12 @@ enum series_result { SERIES_OK, SERIES_NO_MEMORY, SERIES_TOO_LONG, SERIES_FAILED
 enum series_result series_prepare(struct series *s, int *status); /* with one warm-up, outside any trigger pulse */
 enum series_result series_run(struct series *s, int *status);
 
+/* Memory of the last preparation and its windows; see PROTOCOL.md, `stack`. */
+struct series_memory {
+    uint32_t stack_peak_bytes; /* most in any window, warm-up included, with all that called the operation */
+    uint32_t heap_peak_bytes;  /* most in any window above what was in use when it began */
+    uint32_t heap_held_bytes;  /* what a library has put on the heap in set-up */
+};
+struct series_memory series_memory(void);
+
 #endif

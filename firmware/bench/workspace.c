@@ -25,15 +25,29 @@ static void start_over(void) {
     used = missing = 0;
 }
 
+uint32_t workspace_heap_bytes(void) {
+    return 0;
+}
+
 uint32_t workspace_missing_bytes(void) {
     return missing;
 }
 #else
+static uint32_t heap_bytes;
+
 static uint8_t *take(size_t n) {
-    return heap_calloc(1, n);
+    uint32_t before = heap_in_use_bytes();
+    uint8_t *block = heap_calloc(1, n);
+    heap_bytes += heap_in_use_bytes() - before;
+    return block;
 }
 
 static void start_over(void) {
+    heap_bytes = 0;
+}
+
+uint32_t workspace_heap_bytes(void) {
+    return heap_bytes;
 }
 
 uint32_t workspace_missing_bytes(void) {

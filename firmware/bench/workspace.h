@@ -11,6 +11,7 @@ void *workspace_state(size_t n);                           /* zeroed, on 8 bytes
 uint8_t *workspace_buffer(uint32_t n, uint32_t offset);    /* `offset` bytes past a multiple of 16; NULL likewise */
 uint32_t workspace_state_bytes(void);                      /* handed out since the reset */
 uint32_t workspace_buffer_bytes(void);
+uint32_t workspace_heap_bytes(void); /* what the heap gave for them, headers included; 0 with an arena */
 uint32_t workspace_missing_bytes(void); /* by how much the arena is too small for what was asked; 0 where it was not */
 
 #endif

@@ -71,7 +71,7 @@ struct reference {
 };
 
 static int reference_hmac(const uint8_t *key, const uint8_t *text, size_t n, uint8_t *mac) {
-    uint8_t pad[2u * N];
+    uint8_t pad[2u * N], inner[N]; /* the result may go where the key is */
     mbedtls_sha256_context sha;
     int status = 0;
     for (int outer = 0; outer < 2; outer++) {
@@ -82,8 +82,8 @@ static int reference_hmac(const uint8_t *key, const uint8_t *text, size_t n, uin
         mbedtls_sha256_init(&sha);
         status |= mbedtls_sha256_starts_ret(&sha, 0);
         status |= mbedtls_sha256_update_ret(&sha, pad, sizeof pad);
-        status |= mbedtls_sha256_update_ret(&sha, outer ? mac : text, outer ? N : n);
-        status |= mbedtls_sha256_finish_ret(&sha, mac);
+        status |= mbedtls_sha256_update_ret(&sha, outer ? inner : text, outer ? N : n);
+        status |= mbedtls_sha256_finish_ret(&sha, outer ? mac : inner);
     }
     return status;
 }
