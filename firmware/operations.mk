@@ -43,6 +43,13 @@ LIBRARY_OF := op-aes-128-ccm%:ccm op-aes-192-ccm%:ccm op-aes-256-ccm%:ccm \
               op-drbg:p256 op-ecdsa-p256%:p256 op-ecdh-p256%:p256 op-ecdh-curve25519%:curve25519 ecc:ecc
 LIBRARY := $(firstword $(foreach pair,$(LIBRARY_OF),$(if $(filter $(firstword $(subst :, ,$(pair))),$(IMAGE)),\
              $(lastword $(subst :, ,$(pair))))) full)
+# Own sources beside it: those that this configuration compiles.
+OWN_CRYPTO_full := crypto/*/*/*
+OWN_CRYPTO_ccm := crypto/aes/mbedtls/aes_block crypto/aes/mbedtls/aes_ccm
+OWN_CRYPTO_gcm := crypto/aes/mbedtls/aes_block crypto/aes/mbedtls/aes_gcm
+OWN_CRYPTO_p256 := crypto/drbg/*/* crypto/ecdsa-p256/*/* crypto/ecdh/*/*
+OWN_CRYPTO_curve25519 := crypto/ecdh/*/*
+OWN_CRYPTO_ecc := crypto/ecdsa-p256/*/* crypto/ecdh/*/*
 
 # The least heap: what the curves need is the board's to say.
 ifneq ($(filter $(ECC),$(HELD)),)
