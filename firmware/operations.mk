@@ -1,8 +1,9 @@
 # Which operations an image holds. Besides `null`, `busy` and `idle`, which are in every image:
 #
 #   all        what the board holds in IMAGE_all (board.mk), by default everything
-#   symmetric  ciphers, digests, generator          ecc   signatures and key agreement
-#   null       nothing more                         op-NAME   that operation alone
+#   symmetric  ciphers, digests, generator              ecc      signatures and key agreement
+#   aes        of the symmetric ones AES                others   the rest of them
+#   null       nothing more                             op-NAME  that operation alone
 #
 # A board may set IMAGE_all, or IMAGE_name for images of its own, and IDLE_MODES for its further sleep modes.
 
@@ -22,6 +23,8 @@ KNOWN := $(IDLE) $(SYMMETRIC) $(ECC)
 
 IMAGE_all ?= $(KNOWN)
 IMAGE_symmetric ?= $(IDLE) $(SYMMETRIC)
+IMAGE_aes ?= $(IDLE) $(AES)
+IMAGE_others ?= $(IDLE) $(filter-out $(AES),$(SYMMETRIC))
 IMAGE_ecc ?= $(IDLE) $(ECC)
 IMAGE_null :=
 
@@ -31,7 +34,7 @@ ifneq ($(filter op-%,$(IMAGE)),)
   endif
   HELD := $(IMAGE:op-%=%)
 else ifeq ($(origin IMAGE_$(IMAGE)),undefined)
-  $(error no image is called '$(IMAGE)'; known images: all symmetric ecc null op-NAME)
+  $(error no image is called '$(IMAGE)'; known images: all symmetric ecc aes others null op-NAME)
 else
   HELD := $(IMAGE_$(IMAGE))
 endif

@@ -1,4 +1,4 @@
-"""The firmware's protocol from the host's side: lines with a checksum both ways (firmware/PROTOCOL.md, version 1).
+"""The firmware's protocol from the host's side: lines with a checksum both ways (firmware/PROTOCOL.md, version 2).
 
 Every wait is bounded. What is garbled is asked again where asking twice does no harm, and never in a series.
 """
@@ -16,7 +16,7 @@ from labctl.dut_link import BAUD_HZ, DutLink, GarbledLine, describe, frame, unfr
 from labctl.errors import ConfigError, DeviceStable, DeviceTransient
 from labctl.model import DutReport, Operation
 
-PROTOCOL_VERSION = "1"
+PROTOCOL_VERSION = "2"
 # What an operation with a message takes where nothing else is asked; the others take no `bytes`.
 DEFAULT_BYTES = {"aes-128-ctr": 64, "sha256": 64}
 PAUSE_MAX_S = 10.0
@@ -100,10 +100,10 @@ class Dut:
 
     def list_operations(self) -> tuple[str, ...]:
         """List the operations that the firmware knows."""
-        _, answer = self._ask("list", "list", self._link.timeout_s)
-        names = tuple(name for name in _pairs(answer).get("ops", "").split(",") if name)
-        if not names:
-            raise _lacks(answer, "a list 'ops'")
+        data, answer = self._ask("list", "list", self._link.timeout_s)
+        names = tuple(name for line in data for name in line.removeprefix("ops ").split(",") if name)
+        if len(names) != _number(_pairs(answer), "n", answer):
+            raise DeviceTransient(f"{self.port}: the list came with {len(names)} names, not as {answer!r} says")
         return names
 
     def self_test(self, operation: Operation | None = None) -> int:
@@ -134,8 +134,10 @@ class Dut:
         )
         self._prepared = operation
         values = _pairs(answer)
-        window_s = _number(values, "window_cycles", answer) / self._clock_hz
-        check_s = _number(values, "check_cycles", answer) / self._clock_hz
+        window_s = _number(values, "window_us", answer) / 1e6
+        if "window_cycles" in values:
+            window_s = _number(values, "window_cycles", answer) / self._clock_hz
+        check_s = _number(values, "check_us", answer) / 1e6
         return Ready(window_s, operation.n_runs * (2 * pause_s + window_s + check_s))
 
     def release(self) -> None:

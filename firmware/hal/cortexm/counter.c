@@ -11,10 +11,6 @@ void counter_start(void) {
     DWT_CTRL |= DWT_CTRL_CYCCNTENA;
 }
 
-void counter_set(uint32_t cycles) {
-    DWT_CYCCNT = cycles;
-}
-
 const char *hal_counter(void) {
     return "dwt";
 }

@@ -5,10 +5,6 @@
 void counter_start(void) {
 }
 
-void counter_set(uint32_t cycles) {
-    (void)cycles;
-}
-
 const char *hal_counter(void) {
     return "none";
 }

@@ -16,7 +16,6 @@ void serial_start(uint32_t clock_hz);
 
 /* The core's own; counter.c, or no_counter.c where it has none. */
 void counter_start(void);
-void counter_set(uint32_t cycles);
 
 /* Polls before a clock is given up: several cycles each at 8 to 48 MHz, so tens of milliseconds; a crystal needs about
    two (data sheets, start-up time of the HSE), a PLL 0.3. */
