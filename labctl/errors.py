@@ -2,6 +2,7 @@
 
     LabctlError                 exit status
     ├── ConfigError        2    a wrong option, bench file or value typed by a person
+    │   └── Unsupported         what this DUT, image or board has not; others may go on without it (then 4)
     ├── EnvironmentFault   3    a tool, package or permission is missing on this machine
     ├── DeviceError        1    the device under test misbehaves
     │   ├── DeviceTransient     trying again may help (time-out, garbled line)
@@ -23,6 +24,10 @@ class ConfigError(LabctlError):
     """A person typed something that cannot be."""
 
     exit_status = 2
+
+
+class Unsupported(ConfigError):
+    """An operation, size or variant that this DUT, image or board has not; the others it may have."""
 
 
 class EnvironmentFault(LabctlError):

@@ -7,7 +7,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from labctl.errors import ConfigError
+from labctl.errors import ConfigError, Unsupported
+
+# Where none is named.
+DEFAULT = "stm32vldiscovery"
 
 
 @cache
@@ -26,6 +29,25 @@ def load(name: str) -> dict[str, Any]:
     board = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     family = tomllib.loads((folder / "families" / f"{board['family']}.toml").read_text(encoding="utf-8"))
     return _laid_over(family, board)
+
+
+def at_clock(name: str, clock_hz: float | None) -> dict[str, Any]:
+    """Load a board's data for one of its clocks, as `clock_hz` then says; None for its first.
+
+    Raises Unsupported for a clock that the board has not.
+    """
+    board = load(name)
+    if clock_hz is None:
+        return board
+    if clock_hz not in board["clocks_hz"]:
+        known = ", ".join(map(clock_text, board["clocks_hz"]))
+        raise Unsupported(f"{name} runs at {known}, not at {clock_text(clock_hz)}")
+    return board | {"clock_hz": int(clock_hz)}
+
+
+def clock_text(clock_hz: float) -> str:
+    """Print a clock with all its digits: "24 MHz"."""
+    return f"{clock_hz / 1e6:.9g} MHz"
 
 
 def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
