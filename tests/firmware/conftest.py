@@ -42,6 +42,7 @@ def name_of(settings: dict[str, str]) -> str:
         + (f"-{settings['clock']}hz" if "clock" in settings else "")
         + ("-ramtables" if settings.get("tables") == "ram" else "")
         + ("-static" if settings.get("workspace") == "static" else "")
+        + ("-plainecp" if settings.get("ecp") == "plain" else "")
         + (f"-{settings['image']}" if "image" in settings else "")
     )
 
