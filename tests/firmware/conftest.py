@@ -224,3 +224,34 @@ def emulate() -> Iterator[Callable[..., Device]]:
             return stack.enter_context(bench(elf, board, clock_hz))
 
         yield one
+
+
+@pytest.fixture
+def build_apart(tmp_path: Path) -> Callable[..., Path]:
+    """Build from altered sources, or with settings that no image has, in folders of their own.
+
+    `edits` maps a source below firmware/ to a text in it and what stands there instead.
+    """
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed: make test installs it")
+    archives = sorted((ROOT / "build" / "downloads").glob("*.tar.*"))
+    if not archives:
+        pytest.skip("the mbedTLS archive has not been fetched: make test fetches it")
+
+    def one(edits: dict[str, tuple[str, str]], image: str, **settings: int) -> Path:
+        firmware, folder = tmp_path / "firmware", tmp_path / "build"
+        shutil.copytree(ROOT / "firmware", firmware)
+        (folder / "downloads").mkdir(parents=True)
+        (folder / "downloads" / archives[0].name).symlink_to(archives[0])
+        for name, (old, new) in edits.items():
+            text = (firmware / name).read_text()
+            assert old in text
+            (firmware / name).write_text(text.replace(old, new, 1))
+        command = ["make", "-C", str(firmware), "-j2", f"BOARD={BOARD}", f"IMAGE={image}", f"BUILD={folder}"]
+        command += [f"{key}={value}" for key, value in settings.items()]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        return folder / "firmware" / BOARD / f"Os-{image}" / "firmware.elf"
+
+    return one

@@ -180,9 +180,24 @@ def test_a_lack_of_memory_is_named(dut: Any, reports: Any, elf: Path):
     dut.prepare("ecdsa-p256.verify", runs=1)
 
 
+def test_a_heap_too_small_for_the_known_answers_is_named(build_apart: Callable[..., Path], emulate: Callable[..., Any]):
+    """2.8 KB of a smaller RAM are stack, and what is left does not hold the curve: no vector was wrong."""
+    device = emulate(build_apart({}, image="op-ecdsa-p256.verify", RAM_BYTES=5120, HEAP_BYTES_MIN=1024))
+    assert re.fullmatch(r"err memory \d+ bytes are missing in the heap.*", device.ask("kat")[0])
+    assert device.ask("prepare op=ecdsa-p256.verify")[0].startswith("err untested")
+
+
+def test_a_wrong_secret_is_found(build_apart: Callable[..., Path], emulate: Callable[..., Any]):
+    """The peer's key of another byte: it agrees on another secret."""
+    edits = {"crypto/ecdh/mbedtls/ecdh.c": ("0x5D, 0xAB, 0x08,", "0x5D, 0xAB, 0x09,")}
+    device = emulate(build_apart(edits, image="op-ecdh-curve25519.shared"))
+    assert device.ask("kat")[0] == "err kat ecdh-curve25519.shared, RFC 7748 6.1"
+
+
 def symbols(elf: Path) -> set[str]:
     with elf.open("rb") as stream:
-        return {s.name for s in ELFFile(stream).get_section_by_name(".symtab").iter_symbols()}
+        table: Any = ELFFile(stream).get_section_by_name(".symtab")
+        return {symbol.name for symbol in table.iter_symbols()}
 
 
 @pytest.mark.parametrize(
