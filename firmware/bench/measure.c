@@ -35,6 +35,15 @@ static void forget(void) {
     prepared = 0;
 }
 
+static void no_memory(void) {
+    uint32_t of_arena = workspace_missing_bytes();
+    line_text("err memory ");
+    line_number(of_arena ? of_arena : heap_missing_bytes());
+    line_text(of_arena ? " bytes are missing in the workspace" : " bytes are missing in the heap");
+    line_text(": fewer runs or bytes");
+    line_end();
+}
+
 /* Runs the tests of one operation that have not been run for this command, and counts their vectors. */
 static int run_tests(const struct operation *op, uint32_t *n_vectors) {
     for (const struct self_test *const *test = op->tests; test != NULL && *test != NULL; test++) {
@@ -44,7 +53,11 @@ static int run_tests(const struct operation *op, uint32_t *n_vectors) {
         heap_reset();
         workspace_reset();
         if ((*test)->run(*test) != 0) {
-            line_error("kat", (*test)->name);
+            if (heap_missing_bytes() || workspace_missing_bytes()) {
+                no_memory();
+            } else {
+                line_error("kat", (*test)->name);
+            }
             return 0;
         }
         *(*test)->passed = 1;
@@ -126,15 +139,6 @@ static const char *unsupported(const struct request *r, const struct operation *
         return "offset: this operation has no message buffer";
     }
     return op->kind->refuse != NULL ? op->kind->refuse(op, r) : NULL;
-}
-
-static void no_memory(void) {
-    uint32_t of_arena = workspace_missing_bytes();
-    line_text("err memory ");
-    line_number(of_arena ? of_arena : heap_missing_bytes());
-    line_text(of_arena ? " bytes are missing in the workspace" : " bytes are missing in the heap");
-    line_text(": fewer runs or bytes");
-    line_end();
 }
 
 static void series_error(enum series_result result, int status) {

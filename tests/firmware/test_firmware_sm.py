@@ -6,7 +6,10 @@ import ctypes
 import random
 import shutil
 import subprocess
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -16,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # GB/T 32907-2016, annex A: key and plaintext are the same.
 SM4_KEY = bytes.fromhex("0123456789abcdeffedcba9876543210")
 SM4_IV = bytes(range(16))
+CHAINING = {"ecb": modes.ECB(), "cbc": modes.CBC(SM4_IV), "ctr": modes.CTR(SM4_IV)}
+SM4 = tuple(f"sm4-{mode}{direction}" for mode in CHAINING for direction in ("", ".encrypt", ".decrypt"))
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -104,7 +109,7 @@ def pieces_of(text: bytes, length: int) -> list[bytes]:
     return [text[i : i + length] for i in range(0, len(text), length)]
 
 
-def oracle(key: bytes, mode: modes.Mode, text: bytes) -> bytes:
+def oracle(key: bytes, mode: Any, text: bytes) -> bytes:
     return Cipher(algorithms.SM4(key), mode).encryptor().update(text)
 
 
@@ -226,3 +231,113 @@ def test_sm3_like_another_implementation(portable: Portable, seed: int):
     source = random.Random(seed)
     text = source.randbytes(source.randrange(0, 2000))
     assert portable.sm3(pieces_of(text, source.randrange(1, 150))) == sm3_oracle(text)
+
+
+@pytest.fixture(scope="module")
+def dut(build: Callable[..., Path], emulate: Callable[..., Any]) -> Any:
+    """An image of what is not AES, its known answers right."""
+    device = emulate(build(image="others"))
+    device.self_test()
+    return device
+
+
+def check(dut: Any, operation: str, n_bytes: int, n_runs: int = 2, **keys: int | str) -> Any:
+    """Measure, and compare the checksum over all runs with outputs computed here."""
+    message = bytes((7 * i + 3) % 256 for i in range(n_bytes))
+    output = message
+    if operation == "sm3":
+        output = sm3_oracle(message)
+    elif operation.endswith(".encrypt"):
+        output = oracle(SM4_KEY, CHAINING[operation[4:7]], message)
+    report = dut.measured(operation, bytes=n_bytes, runs=n_runs, pause_us=100, **keys)
+    assert report.crc32 == zlib.crc32(output * n_runs), (operation, n_bytes, keys)
+    return report
+
+
+def test_dut_knows_its_vectors(dut: Any):
+    assert set(SM4) | {"sm3"} <= set(dut.operations())
+    assert {dut.self_test(name) for name in SM4 if "." in name} == {1}
+    assert {dut.self_test(name) for name in SM4 if "." not in name} == {2}
+    assert dut.self_test("sm3") == 2
+
+
+@pytest.mark.parametrize("operation", [*SM4, "sm3"])
+def test_dut_like_another_implementation(dut: Any, operation: str):
+    check(dut, operation, 16)
+    check(dut, operation, 64, n_runs=3)
+    check(dut, operation, 64, n=3)
+    check(dut, operation, 1024)
+    if operation[4:7] not in ("ecb", "cbc"):
+        for n_bytes in (17, 55, 56, 63, 65, 119, 120, 1009):
+            check(dut, operation, n_bytes)
+
+
+@pytest.mark.parametrize("operation", [*SM4, "sm3"])
+def test_dut_variants(dut: Any, operation: str):
+    """Each costs what it must, and none changes the output."""
+    plain = check(dut, operation, 80).cycles[0]
+    check(dut, operation, 80, offset=1)
+    check(dut, operation, 80, offset=15, n=2)
+    piece = 7 if operation == "sm3" or "ctr" in operation else 32
+    assert check(dut, operation, 80, piece=piece).cycles[0] > plain
+    check(dut, operation, 80, piece=piece, offset=3)
+    if operation != "sm3":
+        inside = check(dut, operation, 80, key="inside").cycles[0]
+        # 32 round keys, each with a few dozen instructions; in both directions with a schedule for each, CTR with one.
+        n_schedules = 2 if operation in ("sm4-ecb", "sm4-cbc") else 1
+        assert n_schedules * 32 * 20 < inside - plain < n_schedules * 32 * 150
+        check(dut, operation, 80, key="inside", piece=piece, offset=5, n=2)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "reason"),
+    [
+        ("sm4-ecb bytes=20", "bytes: this mode takes whole blocks"),
+        ("sm4-cbc.decrypt bytes=20", "bytes: this mode takes whole blocks"),
+        ("sm4-cbc.encrypt bytes=64 piece=8", "piece: this mode takes pieces of whole blocks"),
+        ("sm3 key=inside", "key: this operation has no key set-up"),
+    ],
+)
+def test_dut_refuses_what_it_has_not(dut: Any, request_text: str, reason: str):
+    answer, _ = dut.ask(f"prepare op={request_text}")
+    assert answer.startswith(f"err unsupported {reason}")
+
+
+@pytest.mark.parametrize("operation", [*SM4, "sm3"])
+def test_dut_takes_identical_cycles(dut: Any, operation: str):
+    report = check(dut, operation, 64, n_runs=20)
+    assert len(report.cycles) == 20
+    assert len(set(report.cycles)) == 1
+
+
+def test_sm4_costs_a_line_over_the_blocks(dut: Any):
+    """Each block the same: the cost of n blocks is a constant plus n times that of one."""
+    one, two, eight = (check(dut, "sm4-ecb.encrypt", 16 * n).cycles[0] for n in (1, 2, 8))
+    assert eight - two == 6 * (two - one)
+
+
+def test_sm3_costs_by_its_blocks(dut: Any):
+    """64 bytes need a second block for the padding; 119 fit into two, 120 need a third."""
+    cycles = {n: check(dut, "sm3", n).cycles[0] for n in (55, 64, 119, 120)}
+    block = cycles[120] - cycles[119]
+    assert block > 64 * 20
+    assert abs(cycles[64] - cycles[55] - block) < block / 10
+    assert abs(cycles[119] - cycles[64]) < block / 10
+
+
+@pytest.mark.parametrize("settings", [{"tables": "ram"}, {"workspace": "static"}], ids=["ram", "static"])
+def test_dut_with_tables_and_workspace_elsewhere(
+    build: Callable[..., Path], emulate: Callable[..., Any], settings: dict[str, str]
+):
+    device = emulate(build(image="op-sm4-cbc", **settings))
+    assert device.operations() == ("null", "busy", "idle", "sm4-cbc")
+    check(device, "sm4-cbc", 256)
+    check(device, "sm4-cbc", 256, key="inside", offset=1)
+
+
+def test_dut_finds_a_wrong_table(build_apart: Callable[..., Path], emulate: Callable[..., Any]):
+    """Two entries of the S-box changed round: the known answers say so, and nothing is measured."""
+    edits = {"crypto/sm4/portable/sm4.c": ("0xd6, 0x90,", "0x90, 0xd6,")}
+    device = emulate(build_apart(edits, image="op-sm4-ecb.encrypt"))
+    assert device.ask("kat")[0] == "err kat sm4-ecb.encrypt"
+    assert device.ask("prepare op=sm4-ecb.encrypt")[0].startswith("err untested")

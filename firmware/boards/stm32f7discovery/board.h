@@ -1,4 +1,4 @@
-/* 32F769IDISCOVERY: 25 MHz crystal, PJ1 on the Arduino connector's D2, USART1 on PA9/PA10 to the ST-LINK (ST UM2033). */
+/* 32F769IDISCOVERY: 25 MHz crystal, PJ1 on the Arduino connector's D2, USART1 on PA9/PA10 to the ST-LINK (UM2033). */
 #ifndef BOARD_H
 #define BOARD_H
 

@@ -7,7 +7,9 @@
 
 #include <stddef.h>
 
-#define MBEDTLS_HAVE_ASM
+#ifndef ECP_PLAIN
+#define MBEDTLS_HAVE_ASM /* in this selection: the multiplication of big numbers */
+#endif
 #define MBEDTLS_PLATFORM_C
 #define MBEDTLS_PLATFORM_MEMORY
 void *heap_calloc(size_t count, size_t size);
@@ -50,8 +52,13 @@ void heap_free(void *block);
 #define MBEDTLS_BIGNUM_C
 #define MBEDTLS_MPI_MAX_SIZE 128
 #define MBEDTLS_ECP_C
+#ifdef ECP_PLAIN
+/* Reduction by division, the smallest window: what publications seem to have measured. */
+#define MBEDTLS_ECP_WINDOW_SIZE 2
+#else
 #define MBEDTLS_ECP_NIST_OPTIM
 #define MBEDTLS_ECP_WINDOW_SIZE 4
+#endif
 #define MBEDTLS_ECP_FIXED_POINT_OPTIM 0
 #define MBEDTLS_ECP_NO_INTERNAL_RNG
 #define MBEDTLS_ECDH_C

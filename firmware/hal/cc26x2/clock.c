@@ -2,9 +2,9 @@
    core clock: the divider before the CPU is reserved for TI's software (SWCU185, PRCM).
 
    The crystal oscillator works only with the trim that TI stored in the chip, and the switch must not be executed from
-   flash: both lie in ROM. The order of steps is that of TI's start-up code: cache mode, trim in three parts, AUX domain
-   to power-down, crystal on, switch when ready. Left out of that code: trim of the low-power comparator, real-time clock,
-   what concerns waking from standby or shutdown. */
+   flash: both are done by functions in ROM. The order of steps is that of TI's start-up code: cache mode, trim in three
+   parts, AUX domain to power-down, crystal on, switch when ready. Left out of it: the trim of the low-power comparator,
+   the real-time clock, and what concerns waking from standby or shutdown. Never run on silicon. */
 #include "board.h"
 #include "configuration.h"
 #include "parts.h"

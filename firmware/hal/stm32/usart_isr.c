@@ -1,4 +1,4 @@
-/* The USART with a status register ISR and separate data registers: STM32F0, STM32F7. The family's regs.h says where. */
+/* The USART with a status register ISR and two data registers: STM32F0, STM32F7. The family's regs.h says where. */
 #include "board.h"
 #include "hal.h"
 #include "parts.h"

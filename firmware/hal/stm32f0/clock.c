@@ -41,13 +41,13 @@ static int start_hse(void) {
 }
 
 struct clock clock_start(void) {
-    /* The prefetch buffer is switched on at a low clock (RM0091 3.2.1); wait states come before the clock they are for. */
+    /* Prefetch is switched on at a low clock (RM0091 3.2.1); wait states come before the clock that they are for. */
     FLASH_ACR = WAIT_STATES | FLASH_ACR_PRFTBE;
     if (!wait_for(&FLASH_ACR, FLASH_ACR_LATENCY_MASK, WAIT_STATES)) {
         return (struct clock){HSI_HZ, HSI_HZ, "internal"};
     }
-    if (start_hse() && (USES_PLL ? start_pll(RCC_CFGR_PLLSRC_CRYSTAL | RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / BOARD_CRYSTAL_HZ))
-                                 : switch_to(RCC_CFGR_SW_HSE))) {
+    uint32_t by_crystal = RCC_CFGR_PLLSRC_CRYSTAL | RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / BOARD_CRYSTAL_HZ);
+    if (start_hse() && (USES_PLL ? start_pll(by_crystal) : switch_to(RCC_CFGR_SW_HSE))) {
         return (struct clock){BOARD_CLOCK_HZ, BOARD_CLOCK_HZ, "crystal"};
     }
     RCC_CR &= ~RCC_CR_HSEON;

@@ -1,5 +1,5 @@
-/* The warm-up is timed by TIM2, 32 bits at 1 MHz, since the Cortex-M0 counts no cycles and the SysTick is the sleep's. The
-   timer's clock is on only meanwhile, so that no window holds its current. */
+/* The warm-up is timed by TIM2, 32 bits at 1 MHz, since the Cortex-M0 counts no cycles and the SysTick is the sleep's.
+   The timer's clock is on only meanwhile, so that no window holds its current. */
 #include "hal.h"
 #include "regs.h"
 

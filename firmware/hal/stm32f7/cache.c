@@ -1,7 +1,7 @@
 /* Where things lie on the STM32F76x/77x, and what is cached: code and constants in flash at 0x0800 0000, the AXIM
    interface, by the core's instruction and data cache (16 KiB each; the flash's own ART accelerator serves the ITCM
-   interface only, RM0410 3.3.2, and stays off). RAM begins with the 128 KiB of DTCM, which no cache is in front of: stack,
-   data and the first part of the heap. What lies behind it, in SRAM1 and SRAM2, goes by the data cache. */
+   interface only, RM0410 3.3.2, and stays off). RAM begins with the 128 KiB of DTCM, which no cache is in front of:
+   stack, data and the first part of the heap. What lies behind it, in SRAM1 and SRAM2, goes by the data cache. */
 #include "cache.h"
 
 #include "regs.h"

@@ -108,18 +108,21 @@ static int step_public(void) {
     return mbedtls_ecp_mul(&state->key.grp, &state->key.Q, &state->key.d, &state->key.grp.G, random_bytes, NULL);
 }
 
+/* Coordinates alone, without the leading 4 of P-256. */
 static const uint8_t *output_public(size_t *n) {
-    if (mbedtls_ecp_point_write_binary(&state->key.grp, &state->key.Q, MBEDTLS_ECP_PF_UNCOMPRESSED, n, state->out,
-                                       state->curve->n_point_bytes) != 0) {
-        *n = 0;
+    size_t prefix = state->curve->n_point_bytes % N, n_written;
+    *n = state->curve->n_point_bytes - prefix;
+    if (mbedtls_ecp_point_write_binary(&state->key.grp, &state->key.Q, MBEDTLS_ECP_PF_UNCOMPRESSED, &n_written,
+                                       state->out, state->curve->n_point_bytes) != 0) {
+        memset(state->out, 0, state->curve->n_point_bytes);
     }
-    return state->out;
+    return state->out + prefix;
 }
 
 static int check_public(void) {
     size_t n;
     const uint8_t *out = output_public(&n);
-    return n != state->curve->n_point_bytes || memcmp(out, state->curve->public_key, n) != 0;
+    return memcmp(out, state->curve->public_key + state->curve->n_point_bytes % N, n) != 0;
 }
 
 /* Shared secret: a multiplication of the peer's point, blinded. */
@@ -163,10 +166,10 @@ static int step_both(void) {
 }
 
 static const uint8_t *output_both(size_t *n) {
-    output_public(n);
-    put_shared(state->out + *n);
+    const uint8_t *out = output_public(n);
+    put_shared(state->out + state->curve->n_point_bytes);
     *n += N;
-    return state->out;
+    return out;
 }
 
 static int check_both(void) {

@@ -7,9 +7,6 @@
 #include "random.h"
 #include "workspace.h"
 
-/* The library of an image without it is configured without it. */
-#ifdef MBEDTLS_ECDSA_C
-
 #define N 32
 
 /* RFC 6979 A.2.5, P-256: key pair; SHA-256 of "sample"; its signature with SHA-256. */
@@ -252,5 +249,3 @@ const struct operation op_ecdsa_p256_sign = {"ecdsa-p256.sign", &kind_sign, test
 const struct operation op_ecdsa_p256_verify = {"ecdsa-p256.verify", &kind_verify, tests_verify, step_verify, NULL};
 const struct operation op_ecdsa_p256 = {"ecdsa-p256", &kind_both, tests_both, step_both, NULL};
 const struct operation op_ecdsa_p256_full = {"ecdsa-p256.full", &kind_full, tests_full, step_full, NULL};
-
-#endif

@@ -1,9 +1,9 @@
-"""The emulated device under test: a board's firmware on an instruction-set emulator, with cycles and currents.
+"""A board's firmware in a thread of its own: power, serial port, trigger pin, time line of current.
 
 The board's data (its TOML file as a dict) say what core, memory, peripherals, pins and currents it has; nothing here
-knows a board by name. Time is the core's cycle counter: start-up on another clock counts as if it ran at the nominal
-one, sending on the serial port takes no time, waking from sleep takes none. Cycles and currents are a model
-(cycles.py, the board's currents_a), not silicon.
+knows a board by name. Time is the core's cycle counter at the board's `clock_hz`: start-up on another clock counts as
+if it ran at that one, sending on the serial port takes no time, waking from sleep takes none. Cycles and currents are a
+model (docs/cycle-model.md, the board's currents_a), not silicon.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from instruments.sim.cycles import cost_table
-from instruments.sim.hook import BlockHook
-from instruments.sim.image import read_image
-from instruments.sim.machine import EngineFault, Machine
-from instruments.sim.peripherals_stm32f1 import N_EMPTY_POLLS
+from instruments.sim.dut.cores import find_core
+from instruments.sim.dut.costs import KINDS, cost_table
+from instruments.sim.dut.hook import BlockHook
+from instruments.sim.dut.image import read_image
+from instruments.sim.dut.machine import Machine
+from instruments.sim.dut.registers import EngineFault
+from instruments.sim.dut.serial_port import N_EMPTY_POLLS
 from instruments.sim.serial_line import SerialLine
 from instruments.sim.world import Sink
 
@@ -52,8 +54,10 @@ class Engine:
         self._board = board
         self._sink = sink
         self._image = read_image(Path(elf), board["memory"]["flash"])
-        self._currents_a = board["emulation"]["currents_a"]
-        self._hook = BlockHook(cost_table(self._image, board["core"], self._currents_a))
+        self._currents_a = currents_at_clock(board)
+        core, flash = find_core(board["core"]), board["memory"]["flash"]
+        table = cost_table(self._image, core.cost, core.halvings, self._currents_a)
+        self._hook = BlockHook(table, (flash["address"], flash["address"] + flash["size_bytes"] - 1))
         self._line = SerialLine(on_uart)
         self.set_faults(faults or {})
         self._received: deque[int] = deque()
@@ -257,3 +261,22 @@ class Engine:
             self._fault = text
         # The pin stays as it was and the core draws its run current: it would spin in its fault handler.
         self._rest_at(self._currents_a["run"], "fault")
+
+
+def currents_at_clock(board: Mapping[str, Any]) -> dict[str, float]:
+    """Return the currents by kind at the board's `clock_hz`.
+
+    `currents_a` holds at the first of `clocks_hz`; `currents_by_clock_a` gives `run` and `sleep` at each, and the kinds
+    of instruction follow `run`. Raises ValueError for a clock that the board's data do not list.
+    """
+    emulation = board["emulation"]
+    currents_a = dict(emulation["currents_a"])
+    clocks_hz, by_clock = board.get("clocks_hz", [board["clock_hz"]]), emulation.get("currents_by_clock_a")
+    if board["clock_hz"] not in clocks_hz:
+        raise ValueError(f"clock_hz {board['clock_hz']}: the board runs at {', '.join(map(str, clocks_hz))} Hz")
+    if by_clock is None:
+        return currents_a
+    index = clocks_hz.index(board["clock_hz"])
+    ratio = by_clock["run"][index] / by_clock["run"][0]
+    currents_a |= {kind: currents_a[kind] * ratio for kind in ("run", *KINDS)}
+    return currents_a | {"sleep": by_clock["sleep"][index]}

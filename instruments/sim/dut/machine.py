@@ -7,7 +7,7 @@ the place. Registers in the peripheral space that have no model read back what w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from unicorn import (
@@ -29,16 +29,16 @@ from unicorn.arm_const import (
     UC_ARM_REG_PC,
     UC_ARM_REG_PRIMASK,
     UC_ARM_REG_SP,
-    UC_CPU_ARM_CORTEX_M3,
 )
 
-from instruments.sim import cortexm
-from instruments.sim import peripherals_stm32f1 as stm32f1
-from instruments.sim.hook import BlockHook
-from instruments.sim.image import Image
+from instruments.sim.dut import cortexm
+from instruments.sim.dut.cc26x2.rom import check_image
+from instruments.sim.dut.chip import Chip, Surroundings
+from instruments.sim.dut.cores import find_core
+from instruments.sim.dut.hook import BlockHook
+from instruments.sim.dut.image import Image
+from instruments.sim.dut.registers import EngineFault
 
-# Unicorn's CPU models by the board's `core`.
-_CPU_MODELS = {"cortex-m3": UC_CPU_ARM_CORTEX_M3}
 _VERBS = {
     UC_MEM_WRITE_UNMAPPED: "write to",
     UC_MEM_WRITE_PROT: "write to",
@@ -47,12 +47,11 @@ _VERBS = {
 }
 # A loop that polls a register is slow to emulate; stop now and then, so that its time line is handed over.
 _READS_PER_STOP = 16384
+_PAGE = 0x1000
+# Erased flash reads so.
+_ERASED = b"\xff"
 # Where a run would end by itself: an address that no code is at.
 _NEVER = 0xFFFF_FFFE
-
-
-class EngineFault(Exception):
-    """The firmware did what the chip cannot do, or what is not modelled: what, where, in which function."""
 
 
 class Events(Protocol):
@@ -89,17 +88,26 @@ class Machine:
         self._image, self._hook, self._events = image, hook, events
         self._memory = board["memory"]
         self._clock_hz = board["clock_hz"]
+        self._trigger = board["pins"]["trigger"]
         self._level = 0
         self._n_reads = 0
         self._invalid: tuple[int, int, int] | None = None
+        core = find_core(board["core"])
         self._uc = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS)
-        self._uc.ctl_set_cpu_model(_CPU_MODELS[board["core"]])
-        emulation = board["emulation"]
-        self.core = cortexm.CoreRegisters(
-            lambda: hook.cycles, self._cyccnt_missed(emulation), emulation["systick_divider"]
+        self._uc.ctl_set_cpu_model(core.emulator_model)
+        around = Surroundings(
+            lambda: hook.cycles,
+            lambda: events.asleep_cycles,
+            received,
+            events.byte_sent,
+            events.polling,
+            self._pins_changed,
+            hook.set_waits,
         )
-        self._add_peripherals(board, received, hse_dead)
-        self._map(emulation["peripheral_space"])
+        self._chip = Chip(board, core, around, hse_dead)
+        # Registers in the peripheral space that have no model.
+        self._plain: dict[int, int] = {}
+        self._map(board["emulation"]["peripheral_spaces"])
         # Vector table: initial stack pointer, then the reset handler (ARM DDI 0403, B1.5.5).
         vectors = bytes(self._uc.mem_read(self._memory["flash"]["address"], 8))
         self._uc.reg_write(UC_ARM_REG_SP, int.from_bytes(vectors[:4], "little"))
@@ -117,108 +125,88 @@ class Machine:
 
     def wake_cycle(self) -> int | None:
         """Give the cycle at which a halted core goes on, None if never. Raises EngineFault if it would interrupt."""
-        systick = self.core.systick
+        systick = self._chip.core.systick
         systick.update()
         cycle = self._hook.cycles if systick.pending else systick.wake_cycle()
+        if self._chip.core.sleeps_deeply and not systick.pending:
+            cycle = None  # SysTick stands still, and no other source that wakes is modelled
         if cycle is not None and not self._uc.reg_read(UC_ARM_REG_PRIMASK):
             raise EngineFault(
                 f"SysTick would interrupt, and interrupts are not modelled, {self._where()}; set PRIMASK before WFI"
             )
         return cycle
 
-    def _cyccnt_missed(self, emulation: Mapping[str, Any]) -> Callable[[], int]:
-        if emulation["cyccnt_counts_in_sleep"]:
-            return lambda: 0
-        return lambda: self._events.asleep_cycles
-
-    def _add_peripherals(self, board: Mapping[str, Any], received: deque[int], hse_dead: bool) -> None:
-        tables = board["emulation"]["peripherals"]
-        pins = board["pins"]
-        self._plain: dict[int, int] = {}
-        self._peripherals: dict[int, stm32f1.Peripheral] = {}
-        rccs = [t for t in tables.values() if t["kind"] == "stm32f1-rcc"]
-        if len(rccs) != 1:
-            raise ValueError(f"[emulation.peripherals] has {len(rccs)} tables of kind stm32f1-rcc; it needs one")
-        self._rcc = stm32f1.Rcc(rccs[0]["hsi_hz"], rccs[0]["hse_hz"], hse_dead)
-        self._ports: dict[str, stm32f1.Gpio] = {}
-        for name, table in tables.items():
-            peripheral: stm32f1.Peripheral
-            if table["kind"] == "stm32f1-rcc":
-                peripheral = self._rcc
-            elif table["kind"] == "stm32f1-gpio":
-                gpio = stm32f1.Gpio(stm32f1.clock_gate(self._rcc, table), self._port_changed)
-                peripheral = self._ports[table["port"]] = gpio
-            elif table["kind"] == "stm32f1-usart":
-                if (table["tx_pin"], table["rx_pin"]) != (pins["serial_tx"], pins["serial_rx"]):
-                    continue
-                peripheral = stm32f1.Usart(
-                    stm32f1.clock_gate(self._rcc, table),
-                    self._serial_wired,
-                    received,
-                    self._events.byte_sent,
-                    self._events.polling,
-                )
-            else:
-                raise ValueError(f"[emulation.peripherals.{name}]: no model of kind {table['kind']!r}")
-            self._peripherals[table["address"]] = peripheral
-        self._trigger, self._serial_tx = pins["trigger"], pins["serial_tx"]
-        for pin in (pins["trigger"], pins["serial_tx"]):
-            if pin[1] not in self._ports:
-                raise ValueError(f"pin {pin}: [emulation.peripherals] has no GPIO port {pin[1]!r}")
-
-    def _map(self, space: Mapping[str, int]) -> None:
+    def _map(self, spaces: Sequence[Mapping[str, int]]) -> None:
         flash, ram = self._memory["flash"], self._memory["ram"]
         uc = self._uc
         uc.mem_map(flash["address"], flash["size_bytes"], UC_PROT_READ | UC_PROT_EXEC)
+        uc.mem_write(flash["address"], _ERASED * flash["size_bytes"])
         uc.mem_map(ram["address"], ram["size_bytes"])
         for address, content in self._image.segments:
             uc.mem_write(address, content)
-        for base, size_bytes in (
-            (space["address"], space["size_bytes"]),
-            (cortexm.ADDRESS, cortexm.SIZE_BYTES),
-        ):
+        if self._chip.rom is not None:
+            address, content = self._chip.rom
+            uc.mem_map(address, len(content), UC_PROT_READ | UC_PROT_EXEC)
+            uc.mem_write(address, content)
+            check_image(bytes(uc.mem_read(flash["address"], flash["size_bytes"])), flash["address"])
+        for space in (*spaces, {"address": cortexm.ADDRESS, "size_bytes": cortexm.SIZE_BYTES}):
+            base = space["address"]
+            # The emulator maps whole pages.
+            size_bytes = -(-space["size_bytes"] // _PAGE) * _PAGE
             uc.mmio_map(base, size_bytes, self._read, base, self._write, base)
         uc.hook_add(UC_HOOK_MEM_INVALID, self._note_invalid)
         self._hook.attach(uc)
-
-    def _find(self, address: int) -> tuple[stm32f1.Peripheral | None, int]:
-        if address >= cortexm.ADDRESS:
-            return self.core, address - cortexm.ADDRESS
-        base = address & ~(stm32f1.SIZE_BYTES - 1)
-        return self._peripherals.get(base), address - base
 
     def _read(self, _uc: Uc, offset: int, size_bytes: int, base: int) -> int:
         address = base + offset
         self._n_reads += 1
         if self._n_reads % _READS_PER_STOP == 0:
             self._hook.request_stop()
-        peripheral, register = self._find(address & ~3)
-        word = self._plain.get(address & ~3, 0) if peripheral is None else peripheral.read(register)
+        peripheral, register = self._chip.find(address & ~3)
+        try:
+            word = self._plain.get(address & ~3, 0) if peripheral is None else peripheral.read(register)
+        except EngineFault as fault:
+            raise self._placed(fault, address) from fault
         return word >> 8 * (address & 3) & (1 << 8 * size_bytes) - 1
 
     def _write(self, _uc: Uc, offset: int, size_bytes: int, value: int, base: int) -> None:
         address = base + offset
-        peripheral, register = self._find(address & ~3)
-        shift, mask = 8 * (address & 3), (1 << 8 * size_bytes) - 1
-        if peripheral is not None:
-            peripheral.write(register, (value & mask) << shift)
-        else:
-            self._plain[address & ~3] = self._plain.get(address & ~3, 0) & ~(mask << shift) | (value & mask) << shift
+        shift = 8 * (address & 3)
+        lanes = (1 << 8 * size_bytes) - 1 << shift
+        value = value << shift & lanes
+        peripheral, register = self._chip.find(address & ~3)
+        try:
+            if peripheral is not None:
+                peripheral.write(register, value, lanes)
+            else:
+                self._plain[address & ~3] = self._plain.get(address & ~3, 0) & ~lanes | value
+        except EngineFault as fault:
+            raise self._placed(fault, address) from fault
 
-    def _serial_wired(self) -> bool:
-        return self._ports[self._serial_tx[1]].is_alternate(int(self._serial_tx[2:]))
+    def _placed(self, fault: EngineFault, address: int) -> EngineFault:
+        return EngineFault(f"firmware fault: {fault}, register {address:#010x}, {self._where()}")
 
-    def _port_changed(self) -> None:
-        level = self._ports[self._trigger[1]].level(int(self._trigger[2:]))
+    def _pins_changed(self) -> None:
+        level = self._chip.trigger_level()
         if level == self._level:
             return
         self._level = level
-        if level and self._rcc.clock_hz() != self._clock_hz:
-            raise EngineFault(
-                f"trigger pin {self._trigger} rises while the core runs at {self._rcc.clock_hz():.0f} Hz, not at the"
-                f" {self._clock_hz} Hz of the board, {self._where()}; set up RCC first"
-            )
+        if level:
+            self._check_clock()
         self._events.pin_changed(level)
+
+    def _check_clock(self) -> None:
+        core_hz = self._chip.clock.core_hz()
+        if core_hz != self._clock_hz:
+            raise EngineFault(
+                f"trigger pin {self._trigger} rises while the core runs at {core_hz:.0f} Hz, not at the"
+                f" {self._clock_hz} Hz of the board; set up the clock first"
+            )
+        objection = self._chip.objection()
+        if objection:
+            raise EngineFault(
+                f"trigger pin {self._trigger} rises, and {objection}: a real chip would fail; correct the set-up"
+            )
 
     def _note_invalid(self, _uc: Uc, access: int, address: int, size_bytes: int, _value: int, _data: Any) -> bool:
         self._invalid = access, address, size_bytes
