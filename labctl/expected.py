@@ -112,13 +112,13 @@ def _sm3(text: bytes) -> bytes:
 
 
 def _ecdh(curve: str, step: str) -> bytes:
-    """Give the public key as it goes over a wire, the shared secret, or the one behind the other."""
+    """Give the public key's coordinates, the shared secret, or the one behind the other."""
     from cryptography.hazmat.primitives.asymmetric import ec, x25519
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     if curve == "p256":
         own, peer = (ec.derive_private_key(number, ec.SECP256R1()) for number in _P256)
-        public = own.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        public = own.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)[1:]
         shared = own.exchange(ec.ECDH(), peer.public_key())
     else:
         mine, other = (x25519.X25519PrivateKey.from_private_bytes(number) for number in _CURVE25519)

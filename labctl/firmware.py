@@ -21,13 +21,15 @@ from typing import Any
 from labctl import boards, interrupts
 from labctl.errors import ConfigError, EnvironmentFault, Unsupported
 from labctl.model import Operation
-from labctl.operations import EVERYWHERE, OF_IMAGE, parts
+from labctl.operations import EVERYWHERE, OF_IMAGE, parts, spelled
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "firmware"
 BUILD = ROOT / "build"
 PROFILES = ("Os", "O2", "O3", "O0")
 COMPILER = "arm-none-eabi-gcc"
+# How a folder's name tells each setting of an image that is not the plain one, in this order.
+_IN_FOLDER = {"tables": "ramtables", "workspace": "static", "ecp": "plainecp"}
 _N_COMPLAINT_LINES = 3
 _MISSING_BYTES = re.compile(r"IMAGE \S+ does not fit \S+: (.*)")
 
@@ -44,6 +46,7 @@ class Image:
     clock_hz: int
     tables: str = "flash"
     workspace: str = "heap"
+    ecp: str = "tuned"
 
     @property
     def path(self) -> Path:
@@ -59,24 +62,27 @@ class Image:
     def folder(self) -> str:
         """Name its folder, as firmware/Makefile does: what is left at its default is not in it."""
         clock = "" if self.clock_hz == boards.load(self.board)["clock_hz"] else f"-{self.clock_hz}hz"
-        variants = ("-ramtables" if self.tables == "ram" else "") + ("-static" if self.workspace == "static" else "")
+        variants = "".join(f"-{_IN_FOLDER[key]}" for key in self.variant)
         return f"{self.profile}{clock}{variants}" + ("" if self.name == "all" else f"-{self.name}")
+
+    @property
+    def variant(self) -> dict[str, str]:
+        """Tell its settings that are not the plain ones."""
+        return {key: getattr(self, key) for key, values in OF_IMAGE.items() if getattr(self, key) != values[0]}
 
     @property
     def make(self) -> list[str]:
         """Give the command that builds it."""
         settings = {"BOARD": self.board, "PROFILE": self.profile, "CLOCK": self.clock_hz, "IMAGE": self.name}
-        settings |= {"TABLES": self.tables, "WORKSPACE": self.workspace, "BUILD": BUILD}
+        settings |= {key.upper(): getattr(self, key) for key in OF_IMAGE} | {"BUILD": BUILD}
         return ["make", "--no-print-directory", "-C", str(SOURCES), *(f"{k}={v}" for k, v in settings.items())]
 
     @property
     def options(self) -> str:
         """Give the options of `labctl firmware` that name it."""
-        variant = ",".join(f"{k}={v}" for k, v in (("tables", self.tables), ("workspace", self.workspace))
-                           if v not in ("flash", "heap"))
         clock = f"{self.clock_hz / 1e6:.9g}MHz"
         options = ["--board", self.board, "--image", self.name, "--profile", self.profile, "--clock", clock]
-        return shlex.join(options + (["--variant", variant] if variant else []))
+        return shlex.join(options + (["--variant", spelled(self.variant)] if self.variant else []))
 
 
 def names(board: Mapping[str, Any]) -> tuple[str, ...]:
@@ -109,8 +115,7 @@ def image_of(board: Mapping[str, Any], operation: Operation, name: str) -> Image
 def mismatch(board: Mapping[str, Any], manifest: Mapping[str, Any], operation: Operation) -> str:
     """Say in which settings a running firmware is another than an operation asks for; "" where in none."""
     image = image_of(board, operation, "")
-    wanted = {"profile": image.profile, "clock_hz": image.clock_hz, "tables": image.tables,
-              "workspace": image.workspace}
+    wanted = {"profile": image.profile, "clock_hz": image.clock_hz, **{key: getattr(image, key) for key in OF_IMAGE}}
     other = [(key, manifest[key], value) for key, value in wanted.items() if manifest.get(key, value) != value]
     return ", ".join(f"{key} {is_now} and not {value}" for key, is_now, value in other)
 
@@ -136,13 +141,13 @@ def list_images(board: str | None = None) -> list[Image]:
 
 def _from_folder(board: Mapping[str, Any], folder: str) -> Image | None:
     """Read an image's settings from the name of its folder; None for what is no such name."""
-    pattern = rf"({'|'.join(PROFILES)})(?:-([0-9]+)hz)?(-ramtables)?(-static)?(?:-(.+))?"
-    match = re.fullmatch(pattern, folder)
+    variants = "".join(f"(-{text})?" for text in _IN_FOLDER.values())
+    match = re.fullmatch(rf"({'|'.join(PROFILES)})(?:-([0-9]+)hz)?{variants}(?:-(.+))?", folder)
     if match is None:
         return None
-    profile, clock, ram, static, name = match.groups()
-    return Image(board["name"], name or "all", profile, int(clock or board["clock_hz"]),
-                 "ram" if ram else "flash", "static" if static else "heap")
+    profile, clock, *marks, name = match.groups()
+    variant = {key: OF_IMAGE[key][1] for key, mark in zip(_IN_FOLDER, marks, strict=True) if mark}
+    return Image(board["name"], name or "all", profile, int(clock or board["clock_hz"]), **variant)
 
 
 def ensure(image: Image, progress: Progress = lambda *_: None) -> Path:

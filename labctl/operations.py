@@ -29,11 +29,11 @@ ECDH = tuple(f"ecdh-{curve}{step}" for curve in ("p256", "curve25519") for step 
 NAMES = (*EVERYWHERE, *AES, *SHA, *SM4, "sm3", "drbg", *ECDSA, *ECDH)
 _WITH_MESSAGE = {*AES, *SHA, *SM4, "sm3", "drbg"}
 
-# Order and values of a variant's keys; the first value is the plain one and goes unsaid. The last two are the image's.
-_CHOICES = {"key": ("outside", "inside"), "tables": ("flash", "ram"), "workspace": ("heap", "static")}
+# What the image decides: firmware/Makefile says what each means. The first value is the plain one and goes unsaid.
+OF_IMAGE = {"tables": ("flash", "ram"), "workspace": ("heap", "static"), "ecp": ("tuned", "plain")}
+_CHOICES = {"key": ("outside", "inside"), **OF_IMAGE}
 _LIMITS = {"piece": 16384, "offset": 15}
-VARIANT_KEYS = ("key", "piece", "offset", "tables", "workspace")
-OF_IMAGE = ("tables", "workspace")
+VARIANT_KEYS = ("key", "piece", "offset", *OF_IMAGE)
 
 
 def takes_message(name: str) -> bool:

@@ -111,6 +111,7 @@ def _flashed(wanted: Survey, choice: Choice, group: Group, bench: Bench) -> tupl
 
     Settings that nobody chose are those of the firmware that is there.
     """
+    bench.dut.hello()
     operations = _adopted(choice, group, bench)
     other = mismatch(bench.board, bench.dut.manifest(), operations[0])
     held = bench.dut.list_operations()
@@ -136,8 +137,7 @@ def _adopted(choice: Choice, group: Group, bench: Bench) -> tuple[Operation, ...
         bench.board = boards.at_clock(bench.board["name"], manifest["clock_hz"])
         taken["clock_hz"] = manifest["clock_hz"]
     of_image = {} if choice.variants else {
-        key: manifest[key] for key, plain in zip(OF_IMAGE, ("flash", "heap"), strict=True)
-        if manifest.get(key, plain) != plain
+        key: manifest[key] for key, values in OF_IMAGE.items() if manifest.get(key, values[0]) != values[0]
     }
     return tuple(
         replace(operation, **taken, variant=spelled(parts(operation.variant) | of_image))  # type: ignore[arg-type]

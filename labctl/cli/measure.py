@@ -26,7 +26,7 @@ from labctl.errors import ConfigError
 @click.option("--clock", "clocks_hz", multiple=True, type=Quantity("Hz"), help="Core clock, e.g. 8MHz [default: the "
               "board's first].")
 @click.option("--variant", "variants", multiple=True, metavar="KEY=VALUE,…", help="key=inside, piece=N, offset=N, "
-              "tables=ram, workspace=static, some of them, or plain [default: plain].")
+              "tables=ram, workspace=static, ecp=plain, some of them, or plain [default: plain].")
 @click.option("--runs", type=click.IntRange(1, 1000), default=20, show_default=True, help="Windows per operation.")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Repeats inside a window.")
 @click.option(

@@ -44,8 +44,11 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "variant": lambda value: value or "plain",
     "board": str,
 }
-# These tell rows apart where rows of one operation differ in them, the others wherever any two rows do.
-_OF_ONE_OPERATION = ("bytes", "implementation")
+# These tell rows apart where rows of one operation, or of one board, differ in them, the others wherever any two do.
+_WITHIN = {"bytes": "operation", "implementation": "operation", "clock_hz": "board"}
+
+# What a heading may say of all rows.
+_SHARED = ("clock_hz", "profile", "variant")
 
 
 class Labels:
@@ -54,11 +57,8 @@ class Labels:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
         self._differing = {field for field in _TEXTS if _differ(rows, field)}
-        shared = ("clock_hz", "profile", "variant")
-        self.common = [
-            text for field in shared
-            if rows and field not in self._differing and (text := _shared_text(field, getattr(rows[0], field)))
-        ]
+        shared = [field for field in _SHARED if len({getattr(row, field) for row in rows}) == 1]
+        self.common = [text for field in shared if (text := _shared_text(field, getattr(rows[0], field)))]
 
     def lines(self, row: Row, but: Iterable[str] = ()) -> list[str]:
         """Give what differs between rows, as few indented lines, without the fields in `but`."""
@@ -115,12 +115,11 @@ def missing_to_json(rows: Sequence[MissingRow]) -> list[dict[str, Any]]:
 
 
 def _differ(rows: Sequence[Row], field: str) -> bool:
-    if field not in _OF_ONE_OPERATION:
-        return len({getattr(row, field) for row in rows}) > 1
-    of_operation: dict[str, set[Any]] = {}
+    by = _WITHIN.get(field)
+    values: dict[Any, set[Any]] = {}
     for row in rows:
-        of_operation.setdefault(row.operation, set()).add(getattr(row, field))
-    return any(len(values) > 1 for values in of_operation.values())
+        values.setdefault(getattr(row, by) if by else None, set()).add(getattr(row, field))
+    return any(len(different) > 1 for different in values.values())
 
 
 def _shared_text(field: str, value: Any) -> str:

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from labctl.boards import clock_text
 from labctl.model import Contribution, Result
 from labctl.report.labels import N_NAMED, Labels
 from labctl.report.text import N_COLUMNS, Sentences, wrap
@@ -94,7 +95,13 @@ def render(
 
 
 def _heading(results: Sequence[Result], bench_name: str, emulated: bool) -> str:
-    boards = ", ".join(dict.fromkeys(result.board for result in results))
+    clocks: dict[str, set[int | None]] = {}
+    for result in results:
+        clocks.setdefault(result.board, set()).add(result.clock_hz)
+    one_each = len(clocks) > 1 and all(len(values) == 1 and None not in values for values in clocks.values())
+    boards = ", ".join(
+        f"{board} ({clock_text(min(values))})" if one_each else board for board, values in clocks.items()  # type: ignore
+    )
     model = ", emulated: its currents are a model, not silicon" if emulated and bench_name != "emulated" else ""
     name = f"{bench_name}{model}"
     if emulated and not model:

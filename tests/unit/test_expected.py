@@ -197,8 +197,8 @@ def test_signature_is_one_of_the_published_key():
 def test_key_agreement():
     """RFC 5903 8.1 (x of the initiator's key, and the shared x); RFC 7748 6.1."""
     public, shared = output("ecdh-p256.public"), output("ecdh-p256.shared")
-    assert (public[0], len(public)) == (4, 65)
-    assert public[1:33].hex() == "dad0b65394221cf9b051e1feca5787d098dfe637fc90b9ef945d0c3772581180"
+    assert len(public) == 64
+    assert public[:32].hex() == "dad0b65394221cf9b051e1feca5787d098dfe637fc90b9ef945d0c3772581180"
     assert shared.hex() == "d6840f6b42f6edafd13116e0e12565202fef8e9ece7dce03812464d04b9442de"
     assert output("ecdh-p256") == public + shared
     public, shared = output("ecdh-curve25519.public"), output("ecdh-curve25519.shared")

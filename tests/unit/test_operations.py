@@ -55,10 +55,10 @@ def test_what_has_a_message():
         ("", ""),
         ("plain", ""),
         ("key=outside", ""),
-        ("piece=0,offset=0,tables=flash,workspace=heap", ""),
+        ("piece=0,offset=0,tables=flash,workspace=heap,ecp=tuned", ""),
         ("key=inside", "key=inside"),
-        ("workspace=static, tables=ram,offset=3,piece=016,key=inside",
-         "key=inside,piece=16,offset=3,tables=ram,workspace=static"),
+        ("ecp=plain,workspace=static, tables=ram,offset=3,piece=016,key=inside",
+         "key=inside,piece=16,offset=3,tables=ram,workspace=static,ecp=plain"),
     ],
 )
 def test_variants_have_one_spelling(typed, variant):

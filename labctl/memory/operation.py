@@ -1,0 +1,93 @@
+"""The static bound of an operation's stack in an image of labctl's firmware: from the reset down into its step.
+
+The DUT's mark has painted the stack below its caller and tells how far the paint is gone (firmware/bench/stack.c), so
+the bound that goes with it takes in all callers, and what the mark itself leaves unpainted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from labctl.errors import FileFault
+from labctl.memory.callgraph import INDIRECT, Bound, Call, Function, above, bound
+from labctl.memory.calltree import CallTree
+
+# In firmware/bench: what begins, what holds the windows, what calls the step in them, what paints the stack.
+_ROOT = "reset_handler"
+_SERIES = ("series_prepare", "series_run")
+_SERIES_FILE = "bench/series.c"
+_ITERATE = "iterate"
+_PAINT = "stack_paint"
+# Words below its frame that stack_paint leaves alone (MARGIN_WORDS).
+_UNPAINTED_BYTES = 64
+_STEP_WORD = 3  # of struct operation: name, kind, tests, step
+_WORD_BYTES = 4
+_OTHER = "it is not this version's firmware"
+
+
+@dataclass(frozen=True)
+class OperationStack:
+    """Bounds for one operation: `whole` with everything that called it, `step` for the measured part alone.
+
+    `n_followed` call sites through pointers were followed by constant tables.
+    """
+
+    whole: Bound
+    step: Bound
+    n_followed: int
+
+
+def operation_stack(tree: CallTree, operation: str) -> OperationStack:
+    """Bound the stack of an operation. Raises FileFault where the program is not the firmware that this was made for."""
+    step = step_of(tree, operation)
+    iterate = _one(tree, _ITERATE, _SERIES_FILE)
+    # Other calls through pointers in the series (arm, check, output) lie outside the windows.
+    outside = {title for title, one in tree.compiled.items() if one.place.startswith(_SERIES_FILE)}
+    reached = tree.reach(_ROOT, ignore_pointers=outside) | tree.reach(step)
+    graph = _with_step(reached, iterate, step)
+    wholes = []
+    for name in _SERIES:
+        title = _one(tree, name, _SERIES_FILE)
+        n_above = above(graph, _ROOT, title)
+        if n_above is None:
+            raise FileFault(f"{tree.program.path}: no calls lead from {_ROOT} to {name}: {_OTHER}")
+        below = bound(graph, title)
+        wholes.append(replace(below, stack_bytes=below.stack_bytes + n_above))
+    whole = max(wholes, key=lambda one: one.stack_bytes)
+    whole = replace(whole, unresolved=tuple(sorted({left for one in wholes for left in one.unresolved})))
+    return OperationStack(whole, bound(graph, step), tree.n_followed(tree.reach(step)))
+
+
+def step_of(tree: CallTree, operation: str) -> str:
+    """Find the function that an operation measures, by its record in the program. Raises FileFault where it has none."""
+    program = tree.program
+    record = "op_" + operation.replace("-", "_").replace(".", "_")
+    symbol = program.find(record, "OBJECT")
+    if symbol is None:
+        raise FileFault(f"{program.path} has no symbol {record}: it does not hold {operation}, or it is stripped")
+    step = program.word_at(symbol.address + _STEP_WORD * _WORD_BYTES)
+    title = None if step is None else tree.title_at(step & ~1)
+    if title is None:
+        raise FileFault(f"{program.path}: {record} names no function where its step should be: {_OTHER}")
+    return title
+
+
+def _with_step(graph: Mapping[str, Function], iterate: str, step: str) -> dict[str, Function]:
+    """Let the loop of a window call the step, and give the painting what it leaves unpainted."""
+    changed = dict(graph)
+    paint = graph.get(_PAINT)
+    if paint is None or iterate not in graph:
+        raise FileFault(f"the firmware has no {_PAINT if paint is None else _ITERATE}: {_OTHER}")
+    changed[_PAINT] = replace(paint, frame_bytes=paint.frame_bytes + _UNPAINTED_BYTES)
+    calls = tuple(call for call in graph[iterate].calls if call.target != INDIRECT)
+    changed[iterate] = replace(graph[iterate], calls=(*calls, Call(step, graph[iterate].place)))
+    return changed
+
+
+def _one(tree: CallTree, name: str, file: str) -> str:
+    titles = [title for title in tree.titles(name) if tree.compiled[title].place.startswith(file)]
+    if len(titles) != 1:
+        raise FileFault(f"{tree.program.path} has {len(titles)} functions {name} from {file}, not one: {_OTHER}")
+    return titles[0]
+
