@@ -6,9 +6,9 @@ The emulated core runs the same instructions as the board's, so the marks of sta
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 from labctl import boards, interrupts
@@ -16,7 +16,7 @@ from labctl.bench import EMULATION_SLOWDOWN, open_bench
 from labctl.combinations import Choice, combine
 from labctl.dut import Dut
 from labctl.errors import ConfigError, EnvironmentFault, LabctlError, Unsupported
-from labctl.firmware import SOURCES, Image, Progress, build, ensure, image_of, names
+from labctl.firmware import COMPILER, SOURCES, Image, Progress, build, ensure, image_of, names
 from labctl.memory.calltree import CallTree
 from labctl.memory.elf import read_program
 from labctl.memory.footprint import Footprint, footprint
@@ -42,12 +42,15 @@ class MemorySurvey:
     images: tuple[ImageRow, ...]
 
 
-def survey_memory(choice: Choice, progress: Progress = lambda *_: None, missing: Missing = lambda _: None) -> MemorySurvey:
+def survey_memory(
+    choice: Choice, progress: Progress = lambda *_: None, missing: Missing = lambda _: None
+) -> MemorySurvey:
     """Find the memory of every combination of a choice, and of the boards' usual images with many operations.
 
     `missing` is told of what a board has not or cannot hold; where only one is asked for, that error is raised. Raises
     ConfigError as `combine` does, EnvironmentFault where an image is missing and cannot be built.
     """
+    builds = _Builds()
     groups, absent = combine(replace(choice, n_runs=N_RUNS, n_iterations=1))
     for row in absent:
         missing(row)
@@ -57,21 +60,47 @@ def survey_memory(choice: Choice, progress: Progress = lambda *_: None, missing:
         interrupts.check()
         progress(f"{image.board} {operation.name}", number, len(wanted))
         try:
-            rows.append(_row(image, operation, lambda text, *_, n=number: progress(text, n, len(wanted))))
+            builds.progress = lambda text, *_, n=number: progress(text, n, len(wanted))
+            rows.append(_row(builds, image, operation))
         except EnvironmentFault:
             raise  # the next image could not be built either
         except LabctlError as error:
             if len(wanted) == 1:
                 raise
             missing(MissingRow(image.board, operation, error))
-    return MemorySurvey(tuple(rows), tuple(_image_rows([image for image, _ in wanted], progress)))
+    return MemorySurvey(tuple(rows), tuple(_image_rows(builds, [image for image, _ in wanted])))
 
 
-def _row(usual: Image, operation: Operation, progress: Progress) -> MemoryRow:
+class _Builds:
+    """Images brought up to date, each once, so that their objects' call graphs are those of their ELF files."""
+
+    def __init__(self) -> None:
+        self.progress: Progress = lambda *_: None
+        self._paths: dict[Image, Path] = {}
+        self._totals: dict[Image, Footprint] = {}
+
+    def path(self, image: Image) -> Path:
+        """Build an image, or where there is no compiler take the one that is there.
+
+        Raises EnvironmentFault where there is neither, Unsupported where it does not fit.
+        """
+        if image not in self._paths:
+            up_to_date = build if shutil.which(COMPILER) else ensure
+            self._paths[image] = up_to_date(image, self.progress)
+        return self._paths[image]
+
+    def totals(self, image: Image) -> Footprint:
+        """Sort an image's sections by what they take."""
+        if image not in self._totals:
+            self._totals[image] = footprint(read_program(self.path(image)))
+        return self._totals[image]
+
+
+def _row(builds: _Builds, usual: Image, operation: Operation) -> MemoryRow:
     board = boards.at_clock(usual.board, usual.clock_hz)
     alone = image_of(board, operation, "null" if operation.name in EVERYWHERE else f"op-{operation.name}")
-    elf, null_elf = _built(alone, progress), _built(replace(alone, name="null"), progress)
-    totals, null = _totals(elf), _totals(null_elf)
+    elf = builds.path(alone)
+    totals, null = builds.totals(alone), builds.totals(replace(alone, name="null"))
     marks, null_marks = _watch(alone, elf, operation)
     reserved = totals.reserved_bytes
     return MemoryRow(
@@ -93,23 +122,6 @@ def _row(usual: Image, operation: Operation, progress: Progress) -> MemoryRow:
         board_flash_bytes=board["memory"]["flash"]["size_bytes"],
         board_ram_bytes=board["memory"]["ram"]["size_bytes"],
     )
-
-
-@cache
-def _built(image: Image, progress: Progress) -> Path:
-    """Bring an image up to date, so that its objects' call graphs are those of its ELF file.
-
-    Without a compiler the image that is there has to do. Raises EnvironmentFault where there is none either.
-    """
-    try:
-        return build(image, progress)
-    except EnvironmentFault:
-        return ensure(image, progress)
-
-
-@cache
-def _totals(elf: Path) -> Footprint:
-    return footprint(read_program(elf))
 
 
 def _bound(elf: Path, operation: str) -> StackBound | None:
@@ -144,19 +156,18 @@ def _nobody(sentence: str) -> None:
     raise ConfigError(f"{sentence}: but the emulated bench needs nobody")
 
 
-def _image_rows(wanted: list[Image], progress: Progress) -> Iterator[ImageRow]:
+def _image_rows(builds: _Builds, wanted: list[Image]) -> Iterator[ImageRow]:
     """Give the images of each board and setting that hold many operations, as far as they fit."""
     for setting in dict.fromkeys(replace(image, name="") for image in wanted):
         data = boards.load(setting.board)
-        null = _totals(_built(replace(setting, name="null"), progress))
+        null = builds.totals(replace(setting, name="null"))
         for name in names(data):
             image = replace(setting, name=name)
             with contextlib.suppress(Unsupported):  # with these settings it does not fit
-                yield _image_row(image, _built(image, progress), null)
+                yield _image_row(image, builds.totals(image), null, _n_operations(builds.path(image)))
 
 
-def _image_row(image: Image, elf: Path, null: Footprint) -> ImageRow:
-    totals = _totals(elf)
+def _image_row(image: Image, totals: Footprint, null: Footprint, n_operations: int) -> ImageRow:
     memory = boards.load(image.board)["memory"]
     return ImageRow(
         board=image.board,
@@ -164,7 +175,7 @@ def _image_row(image: Image, elf: Path, null: Footprint) -> ImageRow:
         profile=image.profile,
         clock_hz=image.clock_hz,
         variant=spelled(image.variant),
-        n_operations=_n_operations(elf),
+        n_operations=n_operations,
         flash_bytes=totals.flash_bytes,
         ram_bytes=totals.ram_bytes,
         null_flash_bytes=null.flash_bytes,

@@ -1,8 +1,8 @@
 """Bound the stack from what the compiler tells of each function: its frame, and whom it calls.
 
-gcc -fcallgraph-info=su writes a .ci file beside each object: nodes with the frame of -fstack-usage, and an edge for each
-call (GCC 12 manual, "Developer Options"). What it cannot tell is counted: a call through a pointer, a function that
-no file describes, a frame whose size depends on data, and how deep a recursion goes.
+gcc -fcallgraph-info=su writes a .ci file beside each object: nodes with the frame of -fstack-usage, and an edge for
+each call (GCC 12 manual, "Developer Options"). What it cannot tell is counted: a call through a pointer, a function
+that no file describes, a frame whose size depends on data, and how deep a recursion goes.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class CallTree:
 
     def titles(self, name: str) -> tuple[str, ...]:
         """List the functions of a name, copies that the compiler has specialised included."""
-        return tuple(title for known, titles in self._by_name.items() if known.split(".")[0] == name for title in titles)
+        found = [titles for known, titles in self._by_name.items() if known.partition(".")[0] == name]
+        return tuple(title for titles in found for title in titles)
 
     def n_followed(self, reached: dict[str, Function]) -> int:
         """Count the call sites through pointers that were followed among these functions."""

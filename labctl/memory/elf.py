@@ -1,6 +1,6 @@
-"""Read any ELF file: its sections with the addresses where they run and where they are stored, its symbols, its code.
+"""Read any ELF file: its sections, with the addresses where they run and where they are stored, and its symbols.
 
-Format: Tool Interface Standard (TIS) Executable and Linking Format 1.2; for ARM, ELF for the Arm Architecture (IHI 0044).
+Format: Tool Interface Standard (TIS), Executable and Linking Format 1.2; ELF for the Arm Architecture (IHI 0044).
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def read_program(path: Path | str) -> Program:
     except OSError as error:
         raise FileFault(f"{path} cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:
-        raise FileFault(f"{path} is a damaged ELF file ({type(error).__name__}: {error}): build or copy it anew") from error
+        what = f"{type(error).__name__}: {error}"
+        raise FileFault(f"{path} is a damaged ELF file ({what}): build or copy it anew") from error
 
 
 def _program(path: str, elf: ELFFile, n_file_bytes: int) -> Program:

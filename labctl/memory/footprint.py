@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def _notes(program: Program, parts: tuple[Part, ...], memory: Mapping[str, Any] 
     if program.machine != ARM:
         notes.append(f"The file is for {program.machine_name}, not for ARM: its sections are counted all the same.")
     if not program.linked:
-        notes.append("The file is not linked to fixed addresses: what is stored and copied where cannot be told from it.")
+        notes.append("The file is not linked to fixed addresses: what is stored where cannot be told from it.")
     if any(section.from_segment for section in program.sections):
         notes.append("The file has no sections: the totals are those of its segments, gaps between sections included.")
     elif program.linked:
@@ -132,7 +133,7 @@ def _out_of_place(program: Program, parts: tuple[Part, ...]) -> list[str]:
         ordered = sorted((part.section for part in parts), key=lambda section: section.address)
         notes += [
             f"Sections {below.name} and {above.name} overlap by {below.end - above.address} bytes."
-            for below, above in zip(ordered, ordered[1:], strict=False) if below.end > above.address
+            for below, above in itertools.pairwise(ordered) if below.end > above.address
         ]
     return notes
 

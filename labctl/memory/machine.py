@@ -1,7 +1,7 @@
 """Read a function's frame and calls from its Thumb code: for libraries that come without the compiler's own account.
 
 What an instruction does to the stack pointer: ARM DDI 0403 (ARMv7-M), A7.7. A frame is the sum of all that the code
-takes from the stack pointer, wherever that is in the function: never less than what is in use at a time, unless in a loop.
+takes from the stack pointer, wherever in the function: never less than what is in use at a time, unless in a loop.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _instructions(program: Program, begin: int, code: bytes) -> Iterator[tuple[i
 
 def _taken_bytes(mnemonic: str, operands: str) -> int | None:
     """Tell how much an instruction takes from the stack pointer: 0 where nothing, None where no constant says."""
-    root = mnemonic.split(".")[0]
+    root = mnemonic.partition(".")[0]
     if root in ("push", "vpush"):
         return _list_bytes(operands)
     into, _, rest = operands.partition(",")
@@ -116,7 +116,7 @@ def _target(mnemonic: str, operands: str, begin: int, end: int) -> int | None:
     """Tell where an instruction leaves the function to: an address, -1 for one that a register holds, None nowhere."""
     if match := _JUMP_REGISTER.match(mnemonic):
         return None if operands == "lr" and match[1] == "bx" else -1
-    if mnemonic.split(".")[0] == "ldr" and operands.startswith("pc,"):
+    if mnemonic.partition(".")[0] == "ldr" and operands.startswith("pc,"):
         return -1
     if _CALL.match(mnemonic) or _JUMP.match(mnemonic):
         address = int(operands.lstrip("#"), 0)

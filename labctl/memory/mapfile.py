@@ -69,9 +69,10 @@ def _parse(path: str, lines: Iterable[str]) -> LinkMap:
         if (match := _INPUT.match(line)) and not line.startswith(" *fill*"):
             if current and (match[1] or pending):
                 inputs.append((current, match[4].strip(), int(match[3], 16)))
-        elif (match := _OUTPUT.match(line)) and (match[1] or pending) and not (match[1] or "").startswith("*"):
+        elif (match := _OUTPUT.match(line)) and not line.startswith(" *") and (match[1] or pending):
+            name = match[1] or pending
             if not line.startswith(" ") or not current:
-                current = match[1] or pending
+                current = name
                 sections[current] = (int(match[2], 16), int(match[3], 16))
         pending = ""
     if not begun or not sections:

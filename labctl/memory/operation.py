@@ -39,7 +39,7 @@ class OperationStack:
 
 
 def operation_stack(tree: CallTree, operation: str) -> OperationStack:
-    """Bound the stack of an operation. Raises FileFault where the program is not the firmware that this was made for."""
+    """Bound the stack of an operation. Raises FileFault where the program is not this version's firmware."""
     step = step_of(tree, operation)
     iterate = _one(tree, _ITERATE, _SERIES_FILE)
     # Other calls through pointers in the series (arm, check, output) lie outside the windows.
@@ -60,7 +60,7 @@ def operation_stack(tree: CallTree, operation: str) -> OperationStack:
 
 
 def step_of(tree: CallTree, operation: str) -> str:
-    """Find the function that an operation measures, by its record in the program. Raises FileFault where it has none."""
+    """Find the function that an operation measures, by its record in the program. Raises FileFault without one."""
     program = tree.program
     record = "op_" + operation.replace("-", "_").replace(".", "_")
     symbol = program.find(record, "OBJECT")

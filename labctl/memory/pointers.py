@@ -1,8 +1,9 @@
 """Follow calls through pointers that are fields of constant tables: `mode->crypt(…)` can only reach what a table holds.
 
 The debugging information (DWARF 5, 5.7) tells which constant objects the program has and which fields of them are
-pointers to functions, their bytes tell to which. A call of a field is taken to reach every function that any constant of
-the program holds in a field of that name. Where a variable that can be written holds such a field too, nothing is said.
+pointers to functions, their bytes tell to which. A call of a field is taken to reach every function that any constant
+of the program holds in a field of that name. Where a variable that can be written has such a field too, nothing is
+said.
 """
 
 from __future__ import annotations
