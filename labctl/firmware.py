@@ -28,6 +28,8 @@ SOURCES = ROOT / "firmware"
 BUILD = ROOT / "build"
 PROFILES = ("Os", "O2", "O3", "O0")
 COMPILER = "arm-none-eabi-gcc"
+# What brings the compiler and its C library, and make itself.
+PACKAGES = {"make": "make", COMPILER: "gcc-arm-none-eabi libnewlib-arm-none-eabi"}
 # How a folder's name tells each setting of an image that is not the plain one, in this order.
 _IN_FOLDER = {"tables": "ramtables", "workspace": "static", "ecp": "plainecp"}
 _N_COMPLAINT_LINES = 3
@@ -165,6 +167,16 @@ def ensure(image: Image, progress: Progress = lambda *_: None) -> Path:
     return build(image, progress)
 
 
+def check_toolchain() -> None:
+    """Raise EnvironmentFault, with the command that installs it, where what builds firmware is missing."""
+    missing = [tool for tool in PACKAGES if shutil.which(tool) is None]
+    if missing:
+        raise EnvironmentFault(
+            f"{' and '.join(missing)} missing, which build{'s' * (len(missing) == 1)} the firmware: apt-get install "
+            f"--no-install-recommends {' '.join(PACKAGES[tool] for tool in missing)}"
+        )
+
+
 def build(image: Image, progress: Progress = lambda *_: None) -> Path:
     """Build an image, or bring it up to date, and return the path of its ELF file.
 
@@ -221,4 +233,6 @@ def flash_command(image: Image, tool: str | None = None) -> list[str]:
     if tool not in flash["commands"]:
         raise ConfigError(f"{image.board} is flashed by {', '.join(flash['commands'])}, not by {tool!r}")
     files = {"elf": str(image.path), "bin": str(image.path.with_suffix(".bin"))}
-    return [word.format(**files) for word in flash["commands"][tool]]
+    # Inside a word of more, which is a script of the tool's (Tcl), a name with spaces needs braces.
+    braced = {key: f"{{{file}}}" if " " in file else file for key, file in files.items()}
+    return [word.format(**(files if word in ("{elf}", "{bin}") else braced)) for word in flash["commands"][tool]]

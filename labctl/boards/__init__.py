@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from functools import cache
 from importlib import resources
@@ -24,7 +25,9 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> dict[str, Any]:
     """Load one board's data, laid over that of its family. Raises ConfigError for a board that is not known."""
     if name not in names():
-        raise ConfigError(f"no board is called {name!r}; known boards: {', '.join(names())}")
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(f"no board is called {name!r}; {hint}known boards: {', '.join(names())}")
     folder = resources.files(__name__)
     board = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     family = tomllib.loads((folder / "families" / f"{board['family']}.toml").read_text(encoding="utf-8"))
