@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from labctl.memory.callgraph import INDIRECT, Call, Function
-from labctl.memory.elf import Program, Symbol
+from labctl.memory.elf import Program
 
 _REGISTER_BYTES = 4
 _DOUBLE_BYTES = 8
@@ -29,39 +29,38 @@ def describe(program: Program, name: str) -> Function | None:
     another way than by constants makes the frame unbounded.
     """
     symbol = program.find(name)
-    code = None if symbol is None else _code(program, symbol)
-    if symbol is None or code is None:
+    size = 0 if symbol is None else symbol.size_bytes or _to_next(program, symbol.address)
+    if symbol is None or program.bytes_at(symbol.address, size) is None:
         return None
     frame_bytes, bounded = 0, True
     calls: list[Call] = []
-    end = symbol.address + len(code)
-    for address, mnemonic, operands in _instructions(program, symbol.address, code):
-        taken = _taken_bytes(mnemonic, operands)
-        if taken is None:
-            bounded = False
-        else:
-            frame_bytes += taken
-        target = _target(mnemonic, operands, symbol.address, end)
-        if target is not None:
+    regions = [range(symbol.address, symbol.address + size)]
+    for region in regions:  # grows
+        for address, mnemonic, operands in _instructions(program, region):
+            taken = _taken_bytes(mnemonic, operands)
+            bounded = bounded and taken is not None
+            frame_bytes += taken or 0
+            target = _target(mnemonic, operands)
+            if target is None or (_is_jump(mnemonic) and any(target in known for known in regions)):
+                continue
             title = INDIRECT if target < 0 else _name_at(program, target)
-            calls.append(Call(title, f"{name}+{address - symbol.address:#x}"))
+            if title is None and _is_jump(mnemonic) and (n := _to_next(program, target)):
+                regions.append(range(target, target + n))  # a part that lies apart and has no name
+            else:
+                calls.append(Call(title or f"{target:#x}", f"{name}+{address - symbol.address:#x}"))
     return Function(name, frame_bytes, tuple(calls), f"{symbol.address:#x}", bounded)
 
 
-def _code(program: Program, symbol: Symbol) -> bytes | None:
-    """Return a function's bytes; where it has no size (assembler) those up to the next function."""
-    size = symbol.size_bytes
-    if not size:
-        section = next((s for s in program.sections if s.name == symbol.section), None)
-        if section is None:
-            return None
-        begins = sorted({one.address for one in program.symbols if one.section == symbol.section})
-        place = bisect.bisect_right(begins, symbol.address)
-        size = (begins[place] if place < len(begins) else section.end) - symbol.address
-    return program.bytes_at(symbol.address, size)
+def _to_next(program: Program, address: int) -> int:
+    """Count the bytes of code up to the next function, or the end of the section; 0 where there is no code."""
+    for section in program.sections:
+        if section.stored and section.executable and section.address <= address < section.end:
+            begins = [one.address for one in program.symbols if one.section == section.name and one.address > address]
+            return min(begins, default=section.end) - address
+    return 0
 
 
-def _instructions(program: Program, begin: int, code: bytes) -> Iterator[tuple[int, str, str]]:
+def _instructions(program: Program, region: range) -> Iterator[tuple[int, str, str]]:
     """Disassemble; what is no instruction is taken for constants and passed over."""
     import capstone
 
@@ -69,6 +68,8 @@ def _instructions(program: Program, begin: int, code: bytes) -> Iterator[tuple[i
     if not program.little_endian:
         mode |= capstone.CS_MODE_BIG_ENDIAN
     engine = capstone.Cs(capstone.CS_ARCH_ARM, mode)
+    begin = region.start
+    code = program.bytes_at(begin, len(region)) or b""
     at = 0
     while at + 1 < len(code):
         mark = bisect.bisect_right(program.marks, (begin + at, "z")) - 1
@@ -112,19 +113,23 @@ def _list_bytes(operands: str) -> int:
     return n * each
 
 
-def _target(mnemonic: str, operands: str, begin: int, end: int) -> int | None:
-    """Tell where an instruction leaves the function to: an address, -1 for one that a register holds, None nowhere."""
+def _is_jump(mnemonic: str) -> bool:
+    return _JUMP.match(mnemonic) is not None
+
+
+def _target(mnemonic: str, operands: str) -> int | None:
+    """Tell where an instruction calls or jumps to: an address, -1 for one that a register holds, None for a return."""
     if match := _JUMP_REGISTER.match(mnemonic):
         return None if operands == "lr" and match[1] == "bx" else -1
     if mnemonic.partition(".")[0] == "ldr" and operands.startswith("pc,"):
-        return -1
-    if _CALL.match(mnemonic) or _JUMP.match(mnemonic):
-        address = int(operands.lstrip("#"), 0)
-        return None if begin <= address < end and not (_CALL.match(mnemonic) and address == begin) else address
-    return None
+        return None if operands.startswith("pc, [sp") else -1  # the return address that was pushed
+    return int(operands.lstrip("#"), 0) if _CALL.match(mnemonic) or _is_jump(mnemonic) else None
 
 
-def _name_at(program: Program, address: int) -> str:
-    """Name the function that begins at an address, else say the address."""
+def _name_at(program: Program, address: int) -> str | None:
+    """Name the function at an address, or around it (assembler jumps into others); None where there is none."""
     found = program.at(address)
-    return found[0].name if found else f"{address:#x}"
+    if not found:
+        around = (one for one in program.symbols if one.kind == "FUNC" and 0 < address - one.address < one.size_bytes)
+        found = tuple(around)
+    return found[0].name if found else None

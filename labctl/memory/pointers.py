@@ -3,7 +3,7 @@
 The debugging information (DWARF 5, 5.7) tells which constant objects the program has and which fields of them are
 pointers to functions, their bytes tell to which. A call of a field is taken to reach every function that any constant
 of the program holds in a field of that name. Where a variable that can be written has such a field too, nothing is
-said.
+said. Fields are called ".name" here, constant pointers that are no field "name".
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _QUALIFIERS = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_typedef")
 _ADDRESS = 0x03  # DW_OP_addr
 _N_SOURCE_LINES = 3
 # `a->b->name(`, `a.b[i].name(` or `name(`.
-_CALLED = re.compile(r"(?:[A-Za-z_]\w*(?:\[[^\]]*\])?\s*(?:->|\.)\s*)*([A-Za-z_]\w*)\s*\(")
+_CALLED = re.compile(r"((?:[A-Za-z_]\w*(?:\[[^\]]*\])?\s*(?:->|\.)\s*)*)([A-Za-z_]\w*)\s*\(")
 _DEPTH_MAX = 8
 
 
 def field_targets(program: Program) -> dict[str, frozenset[int]]:
-    """Map names of fields, and of constant pointers, to the addresses of the functions that they may hold.
+    """Map fields, and constant pointers, to the addresses of the functions that they may hold.
 
     Empty for a program without debugging information.
     """
@@ -70,7 +70,7 @@ def called_field(place: str, folder: Path) -> str | None:
         return None
     text = "\n".join([lines[begin][int(rest) - 1 :], *lines[begin + 1 : begin + _N_SOURCE_LINES]])
     match = _CALLED.match(text)
-    return match[1] if match else None
+    return None if match is None else ("." if match[1] else "") + match[2]
 
 
 @cache
@@ -139,7 +139,7 @@ def _pointers(die: DIE, name: str, offset: int = 0, depth: int = 0) -> Iterator[
         for member in one.iter_children():
             if member.tag == "DW_TAG_member":
                 at = member.attributes.get("DW_AT_data_member_location")
-                yield from _pointers(member, _name(member), offset + (at.value if at else 0), depth + 1)
+                yield from _pointers(member, f".{_name(member)}", offset + (at.value if at else 0), depth + 1)
 
 
 def _points_to_function(pointer: DIE) -> bool:
