@@ -240,7 +240,7 @@ class TestStored:
             assert capture.provenance["what"] == "calibration"
             (gain,) = capture.calibrations
         assert (gain.kind, gain.instrument, gain.temperature_degc) == ("gain", WHO, 23.0)
-        assert gain.bench == "desk, DSO-X 3024T MY1"
+        assert gain.bench == "desk with stm32vldiscovery, DSO-X 3024T MY1"
         taken, until = (datetime.datetime.fromisoformat(t) for t in (gain.utc, gain.valid_until_utc))
         assert until - taken == datetime.timedelta(hours=1)
         assert read_calibration(path) == gain
@@ -299,7 +299,7 @@ class TestDated:
         ("bench", "message"),
         [
             ({"who": dataclasses.replace(WHO, serial="MY2")}, "belongs to DSO-X 3024T MY1"),
-            ({"name": "shelf"}, "of bench desk, DSO-X 3024T MY1, this is bench shelf, .*: its shunt and cables"),
+            ({"name": "shelf"}, "of bench desk with .*, this is bench shelf with .*: its shunt and cables"),
             ({"shunt": {"resistance_ohm": 1.5}}, "with a shunt of 1.3 ohm, the bench has 1.5 ohm"),
             ({"scope": {"shunt_channel": 3}}, "gain calibration of CH1, but shunt and trigger are on CH3 and CH2"),
         ],
