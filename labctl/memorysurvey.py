@@ -14,7 +14,7 @@ from pathlib import Path
 from labctl import boards, interrupts
 from labctl.bench import EMULATION_SLOWDOWN, open_bench
 from labctl.combinations import Choice, combine
-from labctl.dut import Dut
+from labctl.dut import Dut, unknown_operation
 from labctl.errors import ConfigError, EnvironmentFault, LabctlError, Unsupported
 from labctl.firmware import COMPILER, SOURCES, Image, Progress, build, ensure, image_of, names
 from labctl.memory.calltree import CallTree
@@ -24,7 +24,7 @@ from labctl.memory.mapfile import read_map
 from labctl.memory.operation import operation_stack
 from labctl.memory.row import ImageRow, MemoryRow, StackBound
 from labctl.model import MissingRow, Operation
-from labctl.operations import EVERYWHERE, spelled
+from labctl.operations import EVERYWHERE, NAMES, spelled
 
 # Windows whose memory is watched: what is blinded or makes keys differs from one to the next.
 N_RUNS = 5
@@ -98,6 +98,9 @@ class _Builds:
 
 def _row(builds: _Builds, usual: Image, operation: Operation) -> MemoryRow:
     board = boards.at_clock(usual.board, usual.clock_hz)
+    known = (*NAMES, *(f"idle.{mode}" for mode in board.get("idle_modes", ())))
+    if operation.name not in known:
+        raise unknown_operation(board["name"], operation.name, known)
     alone = image_of(board, operation, "null" if operation.name in EVERYWHERE else f"op-{operation.name}")
     elf = builds.path(alone)
     totals, null = builds.totals(alone), builds.totals(replace(alone, name="null"))

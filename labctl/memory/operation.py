@@ -41,18 +41,16 @@ class OperationStack:
 def operation_stack(tree: CallTree, operation: str) -> OperationStack:
     """Bound the stack of an operation. Raises FileFault where the program is not this version's firmware."""
     step = step_of(tree, operation)
-    iterate = _one(tree, _ITERATE, _SERIES_FILE)
     # Other calls through pointers in the series (arm, check, output) lie outside the windows.
     outside = {title for title, one in tree.compiled.items() if one.place.startswith(_SERIES_FILE)}
     reached = tree.reach(_ROOT, ignore_pointers=outside) | tree.reach(step)
-    graph = _with_step(reached, iterate, step)
+    graph = _with_step(tree, reached, step)
     wholes = []
     for name in _SERIES:
-        title = _one(tree, name, _SERIES_FILE)
-        n_above = above(graph, _ROOT, title)
+        n_above = above(graph, _ROOT, name)
         if n_above is None:
             raise FileFault(f"{tree.program.path}: no calls lead from {_ROOT} to {name}: {_OTHER}")
-        below = bound(graph, title)
+        below = bound(graph, name)
         wholes.append(replace(below, stack_bytes=below.stack_bytes + n_above))
     whole = max(wholes, key=lambda one: one.stack_bytes)
     whole = replace(whole, unresolved=tuple(sorted({left for one in wholes for left in one.unresolved})))
@@ -73,21 +71,14 @@ def step_of(tree: CallTree, operation: str) -> str:
     return title
 
 
-def _with_step(graph: Mapping[str, Function], iterate: str, step: str) -> dict[str, Function]:
-    """Let the loop of a window call the step, and give the painting what it leaves unpainted."""
+def _with_step(tree: CallTree, graph: Mapping[str, Function], step: str) -> dict[str, Function]:
+    """Let the loop of a window, in every copy of it, call the step; give the painting what it leaves unpainted."""
     changed = dict(graph)
-    paint = graph.get(_PAINT)
-    if paint is None or iterate not in graph:
-        raise FileFault(f"the firmware has no {_PAINT if paint is None else _ITERATE}: {_OTHER}")
-    changed[_PAINT] = replace(paint, frame_bytes=paint.frame_bytes + _UNPAINTED_BYTES)
-    calls = tuple(call for call in graph[iterate].calls if call.target != INDIRECT)
-    changed[iterate] = replace(graph[iterate], calls=(*calls, Call(step, graph[iterate].place)))
+    loops = [title for title in tree.titles(_ITERATE) if title in graph]
+    if _PAINT not in graph or not loops:
+        raise FileFault(f"{tree.program.path} has no {_PAINT if loops else _ITERATE}: {_OTHER}")
+    changed[_PAINT] = replace(graph[_PAINT], frame_bytes=graph[_PAINT].frame_bytes + _UNPAINTED_BYTES)
+    for title in loops:
+        calls = tuple(call for call in graph[title].calls if call.target != INDIRECT)
+        changed[title] = replace(graph[title], calls=(*calls, Call(step, graph[title].place)))
     return changed
-
-
-def _one(tree: CallTree, name: str, file: str) -> str:
-    titles = [title for title in tree.titles(name) if tree.compiled[title].place.startswith(file)]
-    if len(titles) != 1:
-        raise FileFault(f"{tree.program.path} has {len(titles)} functions {name} from {file}, not one: {_OTHER}")
-    return titles[0]
-

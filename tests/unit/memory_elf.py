@@ -66,7 +66,7 @@ def make_elf(
     body += b"".join(headers)
     identity = b"\x7fELF\x01\x01\x01" + bytes(9)
     count = len(headers) if sections else 0
-    body[:52] = struct.pack("<16s2H5I6H", identity, kind, machine, 1, parts[0].address, 52, at if sections else 0, 0, 52,
-                            32, n, 40, count, count - 1 if sections else 0)
+    body[:52] = struct.pack("<16s2H5I6H", identity, kind, machine, 1, parts[0].address, 52, at if sections else 0, 0,
+                            52, 32, n, 40, count, count - 1 if sections else 0)
     body[52 : 52 + 32 * n] = segments
     return bytes(body)

@@ -23,7 +23,7 @@ needs_gcc = pytest.mark.skipif(GCC is None, reason="arm-none-eabi-gcc is not ins
 
 def graph_of(frames: dict[str, int], calls: dict[str, list[str]]) -> dict[str, Function]:
     return {
-        name: Function(name, frame, tuple(Call(target, f"{name}.c:{n}:1") for n, target in enumerate(calls.get(name, []))))
+        name: Function(name, frame, tuple(Call(to, f"{name}.c:{n}:1") for n, to in enumerate(calls.get(name, []))))
         for name, frame in frames.items()
     }
 
@@ -165,7 +165,11 @@ int deep(int n);
 int again(int n);
 __attribute__((noinline)) int leaf(int n) { volatile char room[64]; room[n & 63] = 1; return room[n & 31]; }
 __attribute__((noinline)) int deep(int n) { volatile char room[400]; room[n] = 1; return leaf(room[n + 1]) + sink; }
-__attribute__((noinline)) int again(int n) { volatile char room[40]; room[n & 31] = 1; return n ? again(n - 1) + room[0] : 0; }
+__attribute__((noinline)) int again(int n) {
+    volatile char room[40];
+    room[n & 31] = 1;
+    return n ? again(n - 1) + room[0] : 0;
+}
 static const struct table table = {deep, leaf};
 const struct table *volatile used = &table;
 int by_table(int n);

@@ -40,7 +40,7 @@ LOAD my folder/other.o
  *(.text .text.*)
  .text.main     0x08000000       0x20 main.o
                 0x08000000                main
- *fill*         0x08000020        0x4 
+ *fill*         0x08000020        0x4
  .text.a_function_with_a_long_name
                 0x08000024       0x14 my folder/other.o
                 0x08000024                a_function_with_a_long_name
@@ -110,7 +110,7 @@ def test_the_map_of_another_link_is_refused(tmp_path):
 
 @pytest.mark.parametrize("text", [
     "", "hello\n",
-    "             VMA              LMA     Size Align Out     In      Symbol\n         8000000          8000000       40     4 .text\n",
+    "      VMA      LMA     Size Align Out     In      Symbol\n  8000000  8000000       40     4 .text\n",
     "Linker script and memory map\n\n",
 ])
 def test_other_files_are_refused(tmp_path, text):
@@ -126,7 +126,8 @@ def test_a_missing_map_is_refused(tmp_path):
 @pytest.mark.skipif(GCC is None, reason="arm-none-eabi-gcc is not installed")
 def test_a_map_of_the_linker_itself(tmp_path):
     (tmp_path / "a.c").write_text("extern int b(void); int a_data[5] = {1}; void _start(void) { a_data[0] = b(); }\n")
-    (tmp_path / "b.c").write_text("volatile char room[300]; const char b_text[77] = {1}; int b(void) { return room[3]; }\n")
+    (tmp_path / "b.c").write_text(
+        "volatile char room[300]; const char b_text[77] = {1}; int b(void) { return room[3]; }\n")
     command = [str(GCC), "-mcpu=cortex-m3", "-mthumb", "-Os", "-fno-common", "-nostdlib", "-Wl,-Map=a.map",
                "-Wl,-Ttext=0x08000000", "-Wl,-Tdata=0x20000000"]
     for name in ("a", "b"):
