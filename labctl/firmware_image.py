@@ -56,9 +56,9 @@ def write_binary(elf_path: Path, path: Path) -> None:
                 image.extend(b"\xff" * (part["p_paddr"] - start - len(image)))
                 image[part["p_paddr"] - start :] = part.data()
     except OSError as error:
-        raise FileFault(f"{elf_path} cannot be read ({error.strerror}): build it with `labctl firmware build`") from error
+        raise FileFault(f"{elf_path} cannot be read ({error.strerror}): labctl firmware build makes it") from error
     except ELFError as error:
-        raise FileFault(f"{elf_path} is no ELF file ({error}): build it with `labctl firmware build`") from error
+        raise FileFault(f"{elf_path} is no ELF file ({error}): labctl firmware build makes it") from error
     try:
         path.write_bytes(image)
     except OSError as error:
