@@ -140,6 +140,7 @@ class Bench:
         facts = {
             "name": self.name,
             "emulated": self.emulated,
+            "board": self.board["name"],
             "shunt_ohm": self.wiring.shunt.resistance_ohm,
             "shunt_tolerance_ratio": self.wiring.shunt.tolerance_ratio,
             "supply_v": self.wiring.supply.voltage_v,
@@ -277,12 +278,18 @@ def open_bench(
     overrides: Callable[[BenchFile], BenchFile],
     ask: Callable[[str], object],
     seed: int = 1,
+    clock_hz: float | None = None,
+    elf: Path | None = None,
 ) -> Iterator[Bench]:
-    """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out."""
+    """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out.
+
+    `clock_hz` is one of the board's clocks, by default its first; `elf` is the image that the emulated DUT runs, by
+    default the board's usual one. Raises Unsupported for a clock that the board has not.
+    """
     with contextlib.ExitStack() as stack:
         simulation = None
         if file is None:
-            simulation = Simulation(boards.load(board_name or "stm32vldiscovery"), seed)
+            simulation = Simulation(boards.at_clock(board_name or boards.DEFAULT, clock_hz), seed, elf=elf)
             file = overrides(simulation.bench_file())
             board = simulation.board
             wiring = wiring_of(file, board)
@@ -291,7 +298,7 @@ def open_bench(
             file = simulation.addressed(file)
         else:
             file = overrides(file)
-            board = boards.load(board_name or file.dut.board)
+            board = boards.at_clock(board_name or file.dut.board, clock_hz)
             wiring = wiring_of(file, board)
         try:
             yield _open_all(stack, file, board, wiring, ask, simulation)

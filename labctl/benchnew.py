@@ -52,6 +52,8 @@ class Draft:
         if not _must_be_given(key):
             return default_of(*key.id)
         choices = choices_of(key)
+        if key.id == _BOARD:
+            return boards.DEFAULT
         return choices[0] if len(choices) == 1 else None
 
     def proposal(self, key: Key) -> tuple[Any, str]:
@@ -87,7 +89,7 @@ class Draft:
         """Raise ConfigError for answers that cannot be, whatever the open ones will be."""
         if _WIRING in values:
             _refuse_unused(values)
-        filled = {_BOARD: boards.names()[0], ("shunt", "resistance_ohm"): _SHUNT_LEAST_OHM, **values}
+        filled = {_BOARD: boards.DEFAULT, ("shunt", "resistance_ohm"): _SHUNT_LEAST_OHM, **values}
         for key in KEYS:
             if key.id in filled:
                 continue

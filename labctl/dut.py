@@ -1,11 +1,11 @@
-"""The firmware's protocol from the host's side: lines with a checksum both ways (firmware/PROTOCOL.md, version 1).
+"""The firmware's protocol from the host's side: lines with a checksum both ways (firmware/PROTOCOL.md, version 2).
 
 Every wait is bounded. What is garbled is asked again where asking twice does no harm, and never in a series.
 """
 
 from __future__ import annotations
 
-import hashlib
+import difflib
 import re
 import time
 import zlib
@@ -13,44 +13,21 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from labctl.dut_link import BAUD_HZ, DutLink, GarbledLine, describe, frame, unframe
-from labctl.errors import ConfigError, DeviceStable, DeviceTransient
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported
+from labctl.expected import expected_output
 from labctl.model import DutReport, Operation
+from labctl.operations import OF_IMAGE, families, implementations, parts
 
-PROTOCOL_VERSION = "1"
-# What an operation with a message takes where nothing else is asked; the others take no `bytes`.
-DEFAULT_BYTES = {"aes-128-ctr": 64, "sha256": 64}
+PROTOCOL_VERSION = "2"
 PAUSE_MAX_S = 10.0
-# At 24 MHz all known answers need 6 s, the longest warm-up 2 s; without optimisation by the compiler 80 s and 27 s. The
-# DUT cannot answer while it computes, so a link that dies meanwhile shows only by this silence.
-SELF_TEST_TIMEOUT_S = 120.0
-PREPARE_TIMEOUT_S = 60.0
+MEMORY_KEYS = ("stack_peak_bytes", "heap_peak_bytes", "heap_held_bytes", "state_bytes", "buffer_bytes")
+# A DUT cannot answer while it computes, so a link that dies meanwhile shows only by this silence. Without optimisation
+# the known answers of all curves and ciphers need some 100 s at 24 MHz, without a long multiplication even more.
+SELF_TEST_TIMEOUT_S = 300.0
+PREPARE_TIMEOUT_S = 120.0
+_TIMEOUTS_HOLD_AT_HZ = 24e6
 _HELLO_INTERVAL_S = 0.5
 _ATTEMPTS = 3
-# RFC 6979 A.2.5, P-256, SHA-256, message "sample": r, then s.
-_SIGNATURE = bytes.fromhex(
-    "EFD48B2AACB6A8FD1140DD9CD45E81D69D2C877B56AAF991C34D0EA84EAF3716"
-    "F7CB1C942D657C41D436C7A1B6E29F65F3E900DBB9AFF4064DC4AB2F843ACDA8"
-)
-
-
-def message(n_bytes: int) -> bytes:
-    """Return the message that the firmware uses: byte i is (7 i + 3) mod 256."""
-    return bytes((7 * i + 3) & 0xFF for i in range(n_bytes))
-
-
-def expected_output(operation: Operation) -> bytes | None:
-    """Compute what one run puts out, or None where the host cannot know it (new keys)."""
-    text = message(operation.bytes or DEFAULT_BYTES.get(operation.name, 0))
-    outputs = {
-        "null": b"",
-        "busy": b"",
-        "idle": b"",
-        "aes-128-ctr": text,
-        "sha256": hashlib.sha256(text).digest(),
-        "ecdsa-p256.sign": _SIGNATURE,
-        "ecdsa-p256.verify": b"\x00",
-    }
-    return outputs.get(operation.name)
 
 
 @dataclass(frozen=True)
@@ -72,6 +49,7 @@ class Dut:
         self._board = board
         self._prepared: Operation | None = None
         self._clock_hz: float | None = None
+        self._counts_cycles = True
 
     @property
     def port(self) -> str:
@@ -100,42 +78,51 @@ class Dut:
 
     def list_operations(self) -> tuple[str, ...]:
         """List the operations that the firmware knows."""
-        _, answer = self._ask("list", "list", self._link.timeout_s)
-        names = tuple(name for name in _pairs(answer).get("ops", "").split(",") if name)
+        data, answer = self._ask("list", "list", self._link.timeout_s)
+        if not all(line.startswith("ops ") for line in data):
+            raise DeviceTransient(f"{self.port}: the list holds {data!r}, which is no part of one: try again")
+        names = tuple(name for line in data for name in line.removeprefix("ops ").split(",") if name)
+        if len(names) != _number(_pairs(answer), "n", answer):
+            raise DeviceTransient(f"{self.port}: the list came with {len(names)} names, not as {answer!r} says")
         if not names:
-            raise _lacks(answer, "a list 'ops'")
+            raise _lacks(answer, "names of operations")
         return names
 
     def self_test(self, operation: Operation | None = None) -> int:
         """Let the DUT check its known answers, all or those behind one operation; return how many were right."""
         command = "kat" if operation is None else f"kat op={operation.name}"
-        _, answer = self._ask(command, "kat", SELF_TEST_TIMEOUT_S)
+        _, answer = self._ask(command, "kat", self._at_clock(SELF_TEST_TIMEOUT_S))
         return _number(_pairs(answer), "passed", answer)
 
     def prepare(self, operation: Operation, pause_s: float) -> Ready:
         """Make a series ready, warm-up done, with `pause_s` of sleep before and after each window.
 
-        Raises ConfigError for what the firmware cannot do.
+        Raises Unsupported for what the firmware cannot do, ConfigError for what no DUT can.
         """
         if not 0 <= pause_s <= PAUSE_MAX_S:
             raise ConfigError(f"a pause of {pause_s} s between runs is not possible: 0 to {PAUSE_MAX_S} s")
-        if operation.implementation != "mbedtls":
-            raise ConfigError(f"this firmware computes with mbedtls, not with {operation.implementation!r}")
+        if operation.implementation not in implementations(operation.name):
+            computes = " and ".join(implementations(operation.name))
+            raise Unsupported(f"the firmware has {operation.name} by {computes}, not by {operation.implementation!r}")
         if self._clock_hz is None:
             self.hello()
         assert self._clock_hz is not None
         self._prepared = None
-        size = "" if operation.bytes is None else f" bytes={operation.bytes}"
-        _, answer = self._ask(
-            f"prepare op={operation.name}{size} runs={operation.n_runs} n={operation.n_iterations} "
-            f"pause_us={round(pause_s * 1e6)}",
-            "ready",
-            PREPARE_TIMEOUT_S,
-        )
-        self._prepared = operation
+        asked = {"op": operation.name} | ({} if operation.bytes is None else {"bytes": str(operation.bytes)})
+        asked |= {"runs": str(operation.n_runs), "n": str(operation.n_iterations), "pause_us": f"{pause_s * 1e6:.0f}"}
+        asked |= {key: value for key, value in parts(operation.variant).items() if key not in OF_IMAGE}
+        command = " ".join(["prepare", *(f"{key}={value}" for key, value in asked.items())])
+        _, answer = self._ask(command, "ready", self._at_clock(PREPARE_TIMEOUT_S))
         values = _pairs(answer)
-        window_s = _number(values, "window_cycles", answer) / self._clock_hz
-        check_s = _number(values, "check_cycles", answer) / self._clock_hz
+        if other := [f"{key}={values.get(key)}" for key, value in asked.items() if values.get(key) != value]:
+            raise DeviceStable(
+                f"{self.port}: {command!r} was made ready with {' '.join(other)}: flash the firmware of this labctl"
+            )
+        self._prepared = operation
+        window_s = _number(values, "window_us", answer) * 1e-6
+        if self._counts_cycles:
+            window_s = _number(values, "window_cycles", answer) / self._clock_hz
+        check_s = _number(values, "check_us", answer) * 1e-6
         return Ready(window_s, operation.n_runs * (2 * pause_s + window_s + check_s))
 
     def release(self) -> None:
@@ -161,10 +148,12 @@ class Dut:
                 raise DeviceTransient(f"{self.port}: a part of the report is missing before {line!r}: measure again")
             cycles += counts
         values = _pairs(answer)
-        if len(cycles) != operation.n_runs:
+        if len(cycles) != (operation.n_runs if self._counts_cycles else 0):
             raise DeviceTransient(
-                f"{self.port}: {operation.name} reported {len(cycles)} of {operation.n_runs} runs: measure again"
+                f"{self.port}: {operation.name} told cycles of {len(cycles)} of {operation.n_runs} runs: measure again"
             )
+        if _number(values, "runs", answer) != operation.n_runs:
+            raise DeviceTransient(f"{self.port}: {answer!r} is not of {operation.n_runs} runs: measure again")
         return DutReport(tuple(cycles), True, self._check_output(operation, values, answer))
 
     def go(self, timeout_s: float) -> DutReport:
@@ -173,10 +162,10 @@ class Dut:
         return self.finish(timeout_s)
 
     def stack(self) -> dict[str, int]:
-        """Return `stack_peak_bytes` and `heap_peak_bytes` since the last preparation."""
+        """Return the memory of what was prepared last, by the keys of firmware/PROTOCOL.md (`stack_peak_bytes` …)."""
         _, answer = self._ask("stack", "stack", self._link.timeout_s)
         values = _pairs(answer)
-        return {key: _number(values, key, answer) for key in ("stack_peak_bytes", "heap_peak_bytes")}
+        return {key: _number(values, key, answer) for key in MEMORY_KEYS}
 
     def manifest(self) -> dict[str, Any]:
         """Return the firmware's build manifest; the sizes (keys ending in _bytes) and the clock as numbers."""
@@ -191,7 +180,7 @@ class Dut:
         self._link.close()
 
     def _check_identity(self, said: dict[str, str]) -> dict[str, str]:
-        missing = {"proto", "board", "clock_hz", "clock", "build"} - said.keys()
+        missing = {"proto", "board", "clock_hz", "clock", "counter", "build"} - said.keys()
         if missing or said["proto"] != PROTOCOL_VERSION:
             raise DeviceStable(
                 f"{self.port}: the firmware speaks protocol version {said.get('proto', 'unknown')}, labctl speaks "
@@ -204,8 +193,9 @@ class Dut:
             )
         if said["clock"] != "crystal":
             raise DeviceStable(
-                f"{self.port}: the crystal of {said['board']} did not start; it runs at about {said['clock_hz']} Hz "
-                "from its internal oscillator, too inaccurate to measure: check the crystal and its solder bridges"
+                f"{self.port}: the crystal (or the clock from outside) of {said['board']} did not start; it runs at "
+                f"about {said['clock_hz']} Hz from its internal oscillator, too inaccurate to measure: check the "
+                "crystal and its solder bridges"
             )
         clock_hz = _number(said, "clock_hz", "hello")
         if clock_hz == 0:
@@ -213,6 +203,7 @@ class Dut:
                 f"{self.port}: the firmware says that its clock stands still (clock_hz=0): flash it again"
             )
         self._clock_hz = float(clock_hz)
+        self._counts_cycles = said["counter"] != "none"
         return said
 
     def _check_output(self, operation: Operation, values: dict[str, str], answer: str) -> int:
@@ -231,6 +222,10 @@ class Dut:
                 "computed here: firmware and labctl do not belong together, or the DUT computes wrongly"
             )
         return int(crc_text, 16)
+
+    def _at_clock(self, timeout_s: float) -> float:
+        """Lengthen a time-out for a clock slower than that which it was chosen for."""
+        return timeout_s * max(1.0, _TIMEOUTS_HOLD_AT_HZ / (self._clock_hz or _TIMEOUTS_HOLD_AT_HZ))
 
     def _ask(self, command: str, verb: str, timeout_s: float) -> tuple[list[str], str]:
         """Send a command that may be sent twice, and return its data lines and its answer."""
@@ -276,9 +271,12 @@ class Dut:
         code, _, text = payload.removeprefix("err ").partition(" ")
         if code in ("checksum", "length"):
             raise GarbledLine(f"{self.port}: {command!r} reached the DUT garbled, {_ATTEMPTS} times: check the cable")
-        if code in ("range", "argument", "operation", "memory"):
-            known = f"; it knows {', '.join(self.list_operations())}" if code == "operation" else ""
-            raise ConfigError(f"the DUT refuses: {text}{known} (it was sent {command!r})")
+        if code == "operation":
+            raise unknown_operation(self._board or "the DUT", text, self.list_operations())
+        if code in ("range", "memory", "unsupported"):
+            raise Unsupported(f"the DUT refuses: {text}")
+        if code == "argument":
+            raise ConfigError(f"the DUT refuses: {text} (it was sent {command!r})")
         if code == "kat":
             raise DeviceStable(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
         raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")
@@ -308,6 +306,13 @@ class Dut:
             "port, that the DUT has power and labctl's firmware, that TX and RX are crossed, and the speed "
             f"({BAUD_HZ} baud); a DUT still busy with a series answers after it"
         )
+
+
+def unknown_operation(board: str, name: str, known: tuple[str, ...]) -> Unsupported:
+    """Make the error for an operation that a DUT does not know, with the nearest that it does."""
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return Unsupported(f"{board} does not know the operation {name!r}; {hint}it knows {families(known)}")
 
 
 def parse_manifest(lines: list[str]) -> dict[str, Any]:

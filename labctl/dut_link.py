@@ -1,4 +1,4 @@
-"""Lines with a checksum over a serial port: the lowest layer of firmware/PROTOCOL.md, version 1."""
+"""Lines with a checksum over a serial port: the lowest layer of firmware/PROTOCOL.md, version 2."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
     LabctlError                 exit status
     ├── ConfigError        2    a wrong option, bench file or value typed by a person
-    │   └── NobodyThere         something has to be done by hand, and nobody is at the keyboard
+    │   ├── NobodyThere         something has to be done by hand, and nobody is at the keyboard
+    │   └── Unsupported         what this DUT, image or board has not; others may go on without it (then 4)
     ├── EnvironmentFault   3    a tool, package or permission is missing on this machine
     ├── DeviceError        1    the device under test misbehaves
     │   ├── DeviceTransient     trying again may help (time-out, garbled line)
@@ -28,6 +29,10 @@ class ConfigError(LabctlError):
 
 class NobodyThere(ConfigError):
     """Something has to be done by hand, and nobody is at the keyboard."""
+
+
+class Unsupported(ConfigError):
+    """An operation, size or variant that this DUT, image or board has not; the others it may have."""
 
 
 class EnvironmentFault(LabctlError):

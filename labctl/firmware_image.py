@@ -40,3 +40,26 @@ def read_manifest(elf_path: Path | str) -> dict[str, Any]:
     except ELFError as error:
         raise FileFault(f"{elf_path} is no ELF file ({error}): build it with `make firmware`") from error
     return manifest
+
+
+def write_binary(elf_path: Path, path: Path) -> None:
+    """Write what an ELF file puts into flash as a plain memory image, from its lowest load address on.
+
+    Gaps are 0xFF, as erased flash. Raises FileFault for what is no ELF file, or cannot be read or written.
+    """
+    try:
+        with elf_path.open("rb") as stream:
+            loads = [part for part in ELFFile(stream).iter_segments("PT_LOAD") if part["p_filesz"]]
+            start = min((part["p_paddr"] for part in loads), default=0)
+            image = bytearray()
+            for part in sorted(loads, key=lambda part: part["p_paddr"]):
+                image.extend(b"\xff" * (part["p_paddr"] - start - len(image)))
+                image[part["p_paddr"] - start :] = part.data()
+    except OSError as error:
+        raise FileFault(f"{elf_path} cannot be read ({error.strerror}): labctl firmware build makes it") from error
+    except ELFError as error:
+        raise FileFault(f"{elf_path} is no ELF file ({error}): labctl firmware build makes it") from error
+    try:
+        path.write_bytes(image)
+    except OSError as error:
+        raise FileFault(f"{path} cannot be written ({error.strerror}): the tool that flashes needs it") from error

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from instruments.record import Record
 from labctl import __version__, interrupts
 from labctl.bench import Bench
 from labctl.dated import Dated, check_bench, check_record, read_dated, replay
-from labctl.errors import EnvironmentFault, FileFault, NobodyThere
-from labctl.frontend import choose_range, take_zero, trial_runs, utc_text
+from labctl.errors import DeviceStable, EnvironmentFault, FileFault, NobodyThere, Unsupported
+from labctl.firmware import mismatch
+from labctl.frontend import choose_range, look, take_zero, utc_text
 from labctl.model import Capture, Operation
+from labctl.operations import OF_IMAGE, parts, spelled
 from labctl.series import Series, expected_duration_s, take_series
 from labctl.simulation import truth_per_iteration
 from labctl.store import capture_name, write_capture
@@ -25,6 +27,13 @@ from labctl.store import capture_name, write_capture
 N_NULL_WINDOWS = 100
 
 Progress = Callable[[str, int, int], None]
+# Told an operation that the DUT has not, and why.
+Missing = Callable[[Operation, Unsupported], None]
+
+
+def refuse(_: Operation, error: Unsupported) -> None:
+    """Let an operation that the DUT has not end the measurement."""
+    raise error
 
 
 @dataclass(frozen=True)
@@ -44,33 +53,56 @@ class Plan:
 
 @dataclass(frozen=True)
 class _FrontEnd:
+    """`numbers` are those of the plan's operations, from 1, that the DUT has as far as is known."""
+
     shunt: tuple[ChannelSettings, ...]
     zero: Record
     null_duration_s: float
+    numbers: tuple[int, ...]
 
 
-def measure(bench: Bench, plan: Plan, progress: Progress = lambda *_: None) -> Iterator[Path]:
+def measure(
+    bench: Bench, plan: Plan, progress: Progress = lambda *_: None, missing: Missing = refuse
+) -> Iterator[Path]:
     """Measure every operation of the plan; yield the path of each capture once it is safely stored.
 
-    Raises LabctlError or InstrumentError; the scope is stopped on the way out, whatever happens.
+    `missing` is told of each operation that the DUT has not, or not so; unless it raises, the others go on. Raises
+    LabctlError or InstrumentError; the scope is stopped on the way out, whatever happens.
     """
     dated = read_dated(plan.calibrations, plan.zero)
     with session(bench, plan.out):
         check_bench(dated, bench)
         hello = bench.dut.hello()
         manifest = {**bench.dut.manifest(), "build": hello["build"]}
+        plan = replace(plan, operations=tuple(_of_image(bench, manifest, one) for one in plan.operations))
         n_steps = len(plan.operations) + 2
         null = null_of(plan.operations)
-        front_end = _prepare(bench, plan, dated, null, lambda text, done: progress(text, done, n_steps))
+        front_end = _prepare(bench, plan, dated, null, lambda text, done: progress(text, done, n_steps), missing)
+        if front_end is None:
+            return
         null_series = take_series(bench, null, front_end.shunt, front_end.null_duration_s)
         check_record(bench, null_series.record, dated, front_end.zero)
-        for step, operation in enumerate(plan.operations, 1):
+        for number in front_end.numbers:
             interrupts.check()
-            progress(f"{operation.name}: {operation.n_runs} runs", step + 1, n_steps)
-            series = take_series(bench, operation, front_end.shunt, expected_duration_s(bench, operation))
+            operation = plan.operations[number - 1]
+            progress(f"{operation.name}: {operation.n_runs} runs", number + 1, n_steps)
+            try:
+                duration_s = expected_duration_s(bench, operation)
+                series = take_series(bench, operation, front_end.shunt, duration_s)
+            except Unsupported as error:  # in the trials already, unless dated findings made them needless
+                missing(operation, error)
+                continue
             check_record(bench, series.record, dated, front_end.zero)
-            yield _store(bench, plan, dated, step, series, null_series, front_end.zero, manifest)
+            yield _store(bench, plan, dated, number, series, null_series, front_end.zero, manifest)
         progress("done", n_steps, n_steps)
+
+
+def _of_image(bench: Bench, manifest: dict[str, Any], operation: Operation) -> Operation:
+    """Give an operation the clock that the DUT has. Raises DeviceStable where it runs another firmware than asked."""
+    other = mismatch(bench.board, manifest, operation)
+    if other:
+        raise DeviceStable(f"{bench.dut.port}: the firmware there was built with {other}: flash the one that is asked")
+    return replace(operation, clock_hz=bench.board["clock_hz"])
 
 
 @contextlib.contextmanager
@@ -87,28 +119,44 @@ def session(bench: Bench, out: Path) -> Iterator[None]:
 
 
 def null_of(operations: tuple[Operation, ...]) -> Operation:
-    """Give the empty operation that goes with these."""
-    return Operation("null", n_runs=N_NULL_WINDOWS, n_iterations=operations[0].n_iterations)
+    """Give the empty operation that goes with these, of one image all."""
+    like = operations[0]
+    variant = spelled({key: value for key, value in parts(like.variant).items() if key in OF_IMAGE})
+    return Operation("null", n_runs=N_NULL_WINDOWS, n_iterations=like.n_iterations, profile=like.profile,
+                     clock_hz=like.clock_hz, variant=variant)
 
 
 def _prepare(
-    bench: Bench, plan: Plan, dated: Dated, null: Operation, progress: Callable[[str, int], None]
-) -> _FrontEnd:
-    """Choose (or repeat) the shunt channels' range and offset; take (or apply) the zero reading at exactly these."""
+    bench: Bench, plan: Plan, dated: Dated, null: Operation, progress: Callable[[str, int], None], missing: Missing
+) -> _FrontEnd | None:
+    """Choose (or repeat) the shunt channels' range and offset; take (or apply) the zero reading at exactly these.
+
+    None where trials showed that the DUT has none of the operations.
+    """
     replayed = replay(bench, dated)
+    numbers = list(range(1, len(plan.operations) + 1))
     if replayed is None:
         progress("trial runs", 0)
-        trials = trial_runs(bench, (null, *plan.operations))
+        trials = [look(bench, null)]
+        for number, operation in enumerate(plan.operations, 1):
+            interrupts.check()
+            try:
+                trials.append(look(bench, operation))
+            except Unsupported as error:
+                missing(operation, error)
+                numbers.remove(number)
         shunt, zero, null_duration_s = choose_range(bench, trials), None, trials[0].duration_s
     else:
         shunt, zero, null_duration_s = replayed.shunt, replayed.zero, expected_duration_s(bench, null)
+    if not numbers:
+        return None
     if zero is None:
         progress("zero reading, DUT unpowered", 1)
         try:
             zero = take_zero(bench, shunt)
         except NobodyThere as error:
             raise NobodyThere(f"{error}, or apply an earlier zero reading (--zero)") from error
-    return _FrontEnd(shunt, zero, null_duration_s)
+    return _FrontEnd(shunt, zero, null_duration_s, tuple(numbers))
 
 
 def _make_folder(folder: Path) -> bool:

@@ -64,18 +64,34 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing to measure: `name` is ``algorithm[.step]``; `n_iterations` are done inside each window."""
+    """One thing to measure: `name` is ``algorithm[.step]``; `n_iterations` are done inside each window.
+
+    `profile` is the compiler's optimisation, `clock_hz` the core's clock (None: the board's first), `variant` what
+    differs from the plain operation, as `operations.canonical` spells it: "key=inside,piece=16", "" for plain.
+    """
 
     name: str
     bytes: int | None = None
     implementation: str = "mbedtls"
     n_iterations: int = 1
     n_runs: int = 20
+    profile: str = "Os"
+    clock_hz: int | None = None
+    variant: str = ""
+
+
+@dataclass(frozen=True)
+class MissingRow:
+    """An operation on a board that was asked for and gave no result, with the error that says why."""
+
+    board: str
+    operation: Operation
+    error: Exception
 
 
 @dataclass(frozen=True)
 class DutReport:
-    """What the DUT says of a series: its own cycle count of each run, and of its output.
+    """What the DUT says of a series: its own cycle count of each run (empty without a counter), and of its output.
 
     `output_ok` is the DUT's check of the measured output, `output_crc32` lets the host check it again.
     """
@@ -224,6 +240,8 @@ class Result:
     autocorrelation of neighbouring runs, `energy_drift_j` the change of a line through them from the first run to the
     last, `energy_outliers` the runs (counted from 0) that lie apart from the others; they are in every number.
     `energy_shape` names why the mean is no typical run: "bimodal", "outliers", "skewed", or "" where it is.
+    `throughput_mib_s` is the message in MiB (2^20 bytes) over the mean duration; it and `cycles_per_byte` are None
+    where there is no message, the latter also where nothing counts cycles.
     """
 
     board: str
@@ -267,4 +285,9 @@ class Result:
     energy_drift_j: float | None = None
     energy_outliers: tuple[int, ...] = ()
     energy_shape: str = ""
+    profile: str = ""
+    clock_hz: int | None = None
+    variant: str = ""
+    throughput_mib_s: float | None = None
+    cycles_per_byte: float | None = None
     intervals: Mapping[str, Interval] = field(default_factory=dict)

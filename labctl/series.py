@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 
 from instruments.protocols import AcquisitionSettings, ChannelSettings, TriggerSettings
 from instruments.record import Record
 from labctl.bench import Bench
+from labctl.dut import unknown_operation
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import DutReport, Operation
 
@@ -72,15 +72,11 @@ def take_series(
 def expected_duration_s(bench: Bench, operation: Operation) -> float:
     """Let the DUT check its known answers and foretell, from a warm-up, the length of a window.
 
-    Raises ConfigError for an operation that the firmware does not know.
+    Raises Unsupported for an operation, size or variant that the firmware does not know.
     """
     known = bench.dut.list_operations()
     if operation.name not in known:
-        near = difflib.get_close_matches(operation.name, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ConfigError(
-            f"{bench.board['name']} does not know the operation {operation.name!r}; {hint}it knows {', '.join(known)}"
-        )
+        raise unknown_operation(bench.board["name"], operation.name, known)
     bench.dut.self_test(operation)
     ready = bench.dut.prepare(replace(operation, n_runs=1), pause_s=MARGIN_MIN_S)
     if operation.n_iterations == 1:

@@ -19,6 +19,7 @@ from typing import Any
 
 from labctl.benchfile import BenchFile, parse_bench
 from labctl.errors import ConfigError, EnvironmentFault
+from labctl.firmware import default_image
 from labctl.model import Operation
 
 START_TIMEOUT_S = 60.0
@@ -33,9 +34,9 @@ SHUNT_OHM = 1.3
 DECOUPLING_F = 4.7e-6
 
 
-def default_elf(board: str, profile: str = "Os") -> Path:
-    """Return where `make firmware` leaves the image of a board."""
-    return Path(__file__).resolve().parents[1] / "build" / "firmware" / board / profile / "firmware.elf"
+def default_elf(board: str) -> Path:
+    """Return where `make firmware` leaves the usual image of a board."""
+    return default_image(board).path
 
 
 class _Ended(EnvironmentFault):
@@ -105,7 +106,7 @@ class Control:
 
 
 class Simulation:
-    """One run of the simulator for one board; `seed` draws the errors of its world."""
+    """One run of the simulator for one board, at the clock that `elf` is built for; `seed` draws its world's errors."""
 
     def __init__(self, board: dict[str, Any], seed: int, *, elf: Path | None = None) -> None:
         self.board = board

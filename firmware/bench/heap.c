@@ -13,7 +13,7 @@ struct header {
 #define GUARD 0x48454150u
 
 static uint32_t in_use_bytes, peak_bytes, floor_bytes;
-static int exhausted;
+static uint32_t missing_bytes;
 
 static struct header *first(void) {
     return (struct header *)image_heap_start;
@@ -31,7 +31,7 @@ void heap_reset(void) {
     first()->size = (uint32_t)(image_heap_end - image_heap_start) & ~7u;
     first()->guard = GUARD;
     in_use_bytes = 0;
-    exhausted = 0;
+    missing_bytes = 0;
     heap_mark();
 }
 
@@ -39,12 +39,16 @@ void heap_mark(void) {
     floor_bytes = peak_bytes = in_use_bytes;
 }
 
+uint32_t heap_in_use_bytes(void) {
+    return in_use_bytes;
+}
+
 uint32_t heap_peak_bytes(void) {
     return peak_bytes - floor_bytes;
 }
 
-int heap_exhausted(void) {
-    return exhausted;
+uint32_t heap_missing_bytes(void) {
+    return missing_bytes;
 }
 
 static void join(struct header *h) {
@@ -55,9 +59,10 @@ static void join(struct header *h) {
 
 void *heap_calloc(size_t count, size_t size) {
     if (size != 0 && count > (SIZE_MAX / 2) / size) {
-        exhausted = 1;
+        missing_bytes = UINT32_MAX;
         return NULL;
     }
+    uint32_t largest = 0;
     uint32_t want = (uint32_t)((count * size + sizeof(struct header) + 7u) & ~(size_t)7u);
     for (struct header *h = first(); !is_end(h); h = next(h)) {
         if (h->size & IN_USE) {
@@ -65,6 +70,7 @@ void *heap_calloc(size_t count, size_t size) {
         }
         join(h);
         if (h->size < want) {
+            largest = h->size > largest ? h->size : largest;
             continue;
         }
         if (h->size - want >= 2 * sizeof(struct header)) {
@@ -80,7 +86,7 @@ void *heap_calloc(size_t count, size_t size) {
         h->size |= IN_USE;
         return memset(h + 1, 0, count * size);
     }
-    exhausted = 1;
+    missing_bytes = want - largest;
     return NULL;
 }
 

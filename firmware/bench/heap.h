@@ -7,9 +7,10 @@
 
 void *heap_calloc(size_t count, size_t size); /* zeroed; NULL where there is no room */
 void heap_free(void *block);
-void heap_reset(void);           /* everything free, mark and exhaustion cleared */
+void heap_reset(void);           /* everything free, mark and refusals cleared */
+uint32_t heap_in_use_bytes(void); /* headers included */
 void heap_mark(void);            /* what is in use now counts as the floor of the peak from here on */
 uint32_t heap_peak_bytes(void);  /* most in use since the mark, above the floor, headers included */
-int heap_exhausted(void);        /* a request was turned down since the reset */
+uint32_t heap_missing_bytes(void); /* by how much the last request that was turned down was too large; 0: none was */
 
 #endif

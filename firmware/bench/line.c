@@ -99,3 +99,11 @@ void line_end(void) {
     line_char('\n');
     crc_out = CRC16_START;
 }
+
+void line_error(const char *code, const char *text) {
+    line_text("err ");
+    line_text(code);
+    line_char(' ');
+    line_text(text);
+    line_end();
+}

@@ -18,4 +18,6 @@ void line_hex(uint32_t value, int digits);
 void line_pair(const char *key, uint32_t value); /* " key=value" */
 void line_end(void);
 
+void line_error(const char *code, const char *text); /* a whole line */
+
 #endif

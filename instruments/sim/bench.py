@@ -40,7 +40,7 @@ DutFactory = Callable[[Mapping[str, Any], World, Callable[[bytes], None]], Dut]
 
 def real_firmware(config: Mapping[str, Any], world: World, on_uart: Callable[[bytes], None]) -> Dut:
     """Return the board's firmware in its emulator."""
-    from instruments.sim.engine import Engine
+    from instruments.sim.dut.engine import Engine
 
     return Engine(config["board"], Path(config["elf"]), world, on_uart)
 

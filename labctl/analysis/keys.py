@@ -25,9 +25,13 @@ def instrument(identity: Identity) -> str:
 
 
 def bench(facts: Mapping[str, Any], identity: Identity) -> str:
-    """Name a bench by the facts of it that a capture carries, and by its instrument; each emulated seed is a bench."""
+    """Name a bench by the facts of it that a capture carries, and by its instrument.
+
+    Each emulated seed is a bench, and each board: another shunt, supply and decoupling.
+    """
     seed = f" seed {facts['seed']}" if "seed" in facts else ""
-    return f"{facts.get('name', 'bench')}{seed}, {instrument(identity)}"
+    board = f" with {facts['board']}" if "board" in facts else ""
+    return f"{facts.get('name', 'bench')}{seed}{board}, {instrument(identity)}"
 
 
 def settings(channel: Channel) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from labctl.errors import CaptureError, ConfigError
 from labctl.model import Capture, DutReport, Operation, Result, Run
 
 _IDLE_DRIFT_RATIO = 0.05
+_MIB = 2**20
 
 
 def analyze(capture: Capture, power: str = "dut") -> Result:
@@ -123,6 +124,11 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
         energy_drift_j=energy.drift * (energy.n - 1),
         energy_outliers=outliers,
         energy_shape=shape_of(numbers.energies_j, energy, clock_j),
+        profile=operation.profile,
+        clock_hz=operation.clock_hz or capture.board.get("clock_hz"),
+        variant=operation.variant,
+        throughput_mib_s=operation.bytes / duration.mean / _MIB if operation.bytes else None,
+        cycles_per_byte=cycles / operation.bytes if operation.bytes and cycles is not None else None,
         intervals=intervals,
     )
     return result, numbers.trialled()

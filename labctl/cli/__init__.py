@@ -24,6 +24,9 @@ COMMANDS = {
     "analyze": "Recompute every number from captures, or analyse files of a scope.",
     "budget": "Print what makes a result uncertain, line by line.",
     "coverage": "Judge on many emulated benches how often stated intervals hold the truth.",
+    "firmware": "List, build and flash the firmware that is measured.",
+    "memory": "Print what operations, or any ELF file, take of flash and RAM.",
+    "published": "Print what others published, and results beside it.",
     "sim": "Run the emulated bench for other programs.",
 }
 EXIT_DEVICE = 1

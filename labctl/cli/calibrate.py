@@ -203,8 +203,8 @@ def show(files: tuple[Path, ...], as_json: bool) -> int:
 def _calibrate(kind: str, given: dict[str, Any], action: Callable[..., Path]) -> int:
     from labctl.bench import find_bench_file, open_bench
     from labctl.calibrate import VALID_S, Request
-    from labctl.cli.measure import operations_of
     from labctl.cli.output import Output
+    from labctl.combinations import operations_of
 
     file = find_bench_file(given["bench_path"])
     request = Request(

@@ -1,32 +1,33 @@
-"""``labctl measure``: measure operations on a board and print their energy."""
+"""``labctl measure``: measure operations on boards and print their energy."""
 
 from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from labctl.cli.options import Quantity, Temperature, json_option, power_option, shunt_option
 from labctl.errors import ConfigError
 
-if TYPE_CHECKING:
-    from labctl.model import Operation
-
-DEFAULT_OPERATIONS = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.verify")
-
 
 @click.command()
 @shunt_option
 @click.option("--supply", "supply_v", type=Quantity("V"), help="Voltage of the shunt's node [default: the board's].")
 @click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
-@click.option("--board", help="Board [default: the bench file's, or stm32vldiscovery].")
-@click.option(
-    "--op", "operations", multiple=True, help=f"Operation, repeatable [default: {', '.join(DEFAULT_OPERATIONS)}]."
-)
+@click.option("--board", "boards", multiple=True, help="Board [default: the bench file's, or stm32vldiscovery].")
+@click.option("--op", "names", multiple=True, metavar="NAME", help="Operation, or pattern such as 'aes-128-*' "
+              "[default: aes-128-ctr, sha256, ecdsa-p256.sign, ecdsa-p256.verify].")
+@click.option("--bytes", "sizes", multiple=True, type=click.IntRange(1), help="Message size [default: 64].")
+@click.option("--impl", "implementations", multiple=True, metavar="NAME",
+              help="Who computes: mbedtls, portable [default: the firmware's usual].")
+@click.option("--profile", "profiles", multiple=True, type=click.Choice(["Os", "O2", "O3", "O0"]),
+              help="Compiler's optimisation [default: Os].")
+@click.option("--clock", "clocks_hz", multiple=True, type=Quantity("Hz"), help="Core clock, e.g. 8MHz [default: the "
+              "board's first].")
+@click.option("--variant", "variants", multiple=True, metavar="KEY=VALUE,…", help="key=inside, piece=N, offset=N, "
+              "tables=ram, workspace=static, ecp=plain, some of them, or plain [default: plain].")
 @click.option("--runs", type=click.IntRange(1, 1000), default=20, show_default=True, help="Windows per operation.")
-@click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size [default: 64].")
 @click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Repeats inside a window.")
 @click.option(
     "--zero",
@@ -49,10 +50,14 @@ def command(
     shunt_ohm: float | None,
     supply_v: float | None,
     bench_path: Path | None,
-    board: str | None,
-    operations: tuple[str, ...],
+    boards: tuple[str, ...],
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    implementations: tuple[str, ...],
+    profiles: tuple[str, ...],
+    clocks_hz: tuple[float, ...],
+    variants: tuple[str, ...],
     runs: int,
-    n_bytes: int | None,
     iterations: int,
     zero: Path | None,
     calibrations: tuple[Path, ...],
@@ -62,26 +67,32 @@ def command(
     power: str,
     as_json: bool,
 ) -> int:
-    """Measure operations on a board and print duration, power and energy, each with its uncertainty.
+    """Measure operations on boards and print duration, power and energy, each with its uncertainty.
+
+    --board, --op, --bytes, --impl, --profile, --clock and --variant may be repeated: every combination is a row. What a
+    board or its firmware has not is named, and ends with status 4 where other rows are there.
 
     Without a bench file the emulated bench is used: nothing it prints was measured on silicon.
     """
-    from labctl.bench import find_bench_file, open_bench
+    from labctl.bench import find_bench_file
     from labctl.benchfile import BenchFile
     from labctl.cli.output import Output, Report
+    from labctl.combinations import Choice
     from labctl.dated import check_resistance, read_dated
-    from labctl.measure import Plan, measure
+    from labctl.measure import Plan
+    from labctl.survey import Survey, survey
 
     file = find_bench_file(bench_path)
     if zero is not None and not zero.is_file():
         raise ConfigError(f"--zero {zero} is no file: name a capture")
     plan = Plan(
-        operations=operations_of(operations, n_bytes, n_runs=runs, n_iterations=iterations),
+        operations=(),
         out=out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ"),
         zero=zero,
         calibrations=calibrations,
         temperature_degc=temperature_degc,
     )
+    choice = Choice(boards, names, implementations, profiles, clocks_hz, variants, sizes, runs, iterations)
     # What the files alone can tell is said before anything is switched on.
     dated = read_dated(plan.calibrations, plan.zero)
 
@@ -93,19 +104,10 @@ def command(
     report = Report(power=power, figures=True)
     n_complete = n_shown = 0
     try:
-        with (
-            Output(quiet=as_json) as output,
-            open_bench(
-                file,
-                board_name=board,
-                overrides=overrides,
-                ask=output.ask,
-                seed=seed,
-            ) as bench,
-        ):
-            for path in measure(bench, plan, output.progress):
+        with Output(quiet=as_json) as output:
+            for path in survey(Survey(choice, plan, file, overrides, output.ask, seed), output.progress, report.lack):
                 n_complete += 1
-                report.add(path)
+                report.add_or_lack(path)
                 n_shown += 1
     except BaseException:
         if n_shown:
@@ -113,26 +115,6 @@ def command(
         if n_complete > n_shown:
             click.echo(f"the capture that gives no number is kept in {plan.out}", err=True)
         raise
-    report.print(as_json=as_json)
-    return 0
-
-
-def operations_of(
-    names: tuple[str, ...], n_bytes: int | None, *, n_runs: int, n_iterations: int = 1
-) -> tuple[Operation, ...]:
-    """Turn what --op and --bytes say into operations; without --op the usual ones. Raises ConfigError."""
-    from labctl.dut import DEFAULT_BYTES
-    from labctl.model import Operation
-
-    names = names or DEFAULT_OPERATIONS
-    if n_bytes is not None and not any(name in DEFAULT_BYTES for name in names):
-        raise ConfigError(f"--bytes is for {', '.join(DEFAULT_BYTES)}; the operations asked take no message")
-    return tuple(
-        Operation(
-            name,
-            bytes=(n_bytes or DEFAULT_BYTES[name]) if name in DEFAULT_BYTES else None,
-            n_runs=n_runs,
-            n_iterations=n_iterations,
-        )
-        for name in names
-    )
+    if report.paths or not as_json:
+        report.print(as_json=as_json)
+    return report.exit_status()

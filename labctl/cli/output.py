@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from labctl.errors import CaptureError, ConfigError, EnvironmentFault, NobodyThere
-from labctl.model import SCHEMA_RESULTS
+from labctl.model import SCHEMA_RESULTS, MissingRow
 
 if TYPE_CHECKING:
     from labctl.model import Calibration, Capture, Result
+
+# Some of the rows that were asked are there, and some are missing.
+EXIT_PARTIAL = 4
+# What of a bench goes with the board that stands on it.
+_OF_BOARD = ("board", "supply_v", "world_supply_v")
+_N_ZEROS_APART = 3
 
 
 class Output:
@@ -87,7 +93,8 @@ class Report:
         self.paths: list[Path] = []
         self._results: list[Result] = []
         self._truths: list[Mapping[str, float] | None] = []
-        self._bench: Mapping[str, Any] = {}
+        self._benches: dict[str, dict[str, Any]] = {}
+        self._missing: list[MissingRow] = []
         self._zeros: list[str] = []
         self._calibrations: list[Calibration] = []
 
@@ -103,7 +110,7 @@ class Report:
                 result = analyze(capture, self.power)
             except CaptureError as error:
                 raise CaptureError(f"{path}: {error}") from error
-            self._same_bench(path, capture.provenance["bench"])
+            self._same_bench(path, capture.provenance["bench"], result.board)
             zero = _zero_sentence(capture)
             if zero not in self._zeros:
                 self._zeros.append(zero)
@@ -120,45 +127,117 @@ class Report:
         self._results.append(result)
         self._truths.append(_headline(read_truth(path), self.power))
 
-    def _same_bench(self, path: Path, bench: Mapping[str, Any]) -> None:
-        """Take note of the bench; one page speaks of one. Raises ConfigError for another."""
-        if self._bench and dict(bench) != dict(self._bench):
-            keys = sorted(k for k in {*bench, *self._bench} if bench.get(k) != self._bench.get(k))
-            raise ConfigError(
-                f"{path} was taken on another bench than {self.paths[0]} ({', '.join(keys)} differ): "
-                "analyse them one after the other"
-            )
-        self._bench = bench
+    def lack(self, row: MissingRow) -> None:
+        """Take note of a row that there is not."""
+        self._missing.append(row)
+
+    def add_or_lack(self, path: Path) -> None:
+        """Analyse one capture of several: where it can give no number, its row is missing."""
+        from labctl.store import open_capture
+
+        try:
+            self.add(path)
+        except CaptureError as error:
+            with open_capture(path) as capture:
+                assert capture.operation is not None
+                self.lack(MissingRow(str(capture.board["name"]), capture.operation, error))
+
+    def exit_status(self) -> int:
+        """Return 0, or where rows are missing the status that says so. Raises the first reason where all are."""
+        if not self._missing:
+            return 0
+        if not self.paths:
+            raise self._missing[0].error
+        return EXIT_PARTIAL
+
+    def _same_bench(self, path: Path, facts: Mapping[str, Any], board: str) -> None:
+        """Take note of the bench; one page speaks of one, whose boards may differ. Raises ConfigError for another."""
+        bench = {"board": board, **facts}
+        for other in list(self._benches.values()):
+            same = _OF_BOARD if bench["board"] != other["board"] else ()
+            keys = sorted(k for k in {*bench, *other} if k not in same and bench.get(k) != other.get(k))
+            if keys:
+                raise ConfigError(
+                    f"{path} was taken on another bench than {self.paths[0]} ({', '.join(keys)} differ): "
+                    "analyse them one after the other"
+                )
+        self._benches[bench["board"]] = bench
 
     def print(self, *, as_json: bool) -> None:
         """Print everything added, as a page or as the one object of the JSON contract."""
-        from labctl.report.calibration import sentence, to_json
-        from labctl.report.table import render, to_json_rows
-        from labctl.report.text import Sentences
+        from labctl.report.labels import missing_sentences
 
         if as_json:
-            rows = to_json_rows(self._results, [[str(path)] for path in self.paths], self._truths)
-            document = {"schema": SCHEMA_RESULTS, "bench": dict(self._bench), "results": rows}
-            if self._calibrations:
-                document["calibrations"] = [to_json(calibration) for calibration in self._calibrations]
-            click.echo(json.dumps(document, allow_nan=False))
-            return
+            self._print_json()
+        elif self.paths:
+            self._print_page()
+        sentences = missing_sentences(self._missing)
+        if not self.paths:
+            sentences = sentences[1:]  # the first is the error that ends the command
+        elif sentences:
+            click.echo(f"labctl: {len(self._missing)} of {len(self._missing) + len(self.paths)} rows are missing",
+                       err=True)
+        for sentence in sentences:
+            click.echo(f"labctl: {sentence}", err=True)
+
+    def _print_json(self) -> None:
+        from labctl.report.calibration import to_json
+        from labctl.report.labels import missing_to_json
+        from labctl.report.table import to_json_rows
+
+        rows = to_json_rows(self._results, [[str(path)] for path in self.paths], self._truths)
+        document: dict[str, Any] = {"schema": SCHEMA_RESULTS, "bench": _shared(self._benches), "results": rows}
+        if self._calibrations:
+            document["calibrations"] = [to_json(calibration) for calibration in self._calibrations]
+        if self._missing:
+            document["missing"] = missing_to_json(self._missing)
+        click.echo(json.dumps(document, allow_nan=False))
+
+    def _print_page(self) -> None:
         from rich.console import Console
 
+        from labctl.report.calibration import sentence
+        from labctl.report.table import render
+        from labctl.report.text import Sentences
+
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
-        page = render(self._results, self._bench["name"], self._bench["emulated"], self.power, self._truths)
-        console.print(page)
-        world_v = self._bench.get("world_supply_v")
-        if world_v is not None and world_v != self._bench["supply_v"]:
-            console.print(
-                f"The true values are the world's, at nominally {world_v:g} V; the computation was told "
-                f"{self._bench['supply_v']:g} V."
-            )
-        for text in self._zeros:
+        bench = _shared(self._benches)
+        console.print(render(self._results, bench["name"], bench["emulated"], self.power, self._truths))
+        for board, facts in self._benches.items():
+            world_v = facts.get("world_supply_v")
+            if world_v is not None and world_v != facts["supply_v"]:
+                where = f" for {board}" if len(self._benches) > 1 else ""
+                console.print(
+                    f"The true values are the world's, at nominally {world_v:g} V; the computation was told "
+                    f"{facts['supply_v']:g} V{where}."
+                )
+        for text in _together(self._zeros):
             console.print(text)
         console.print(Sentences([sentence(calibration) for calibration in self._calibrations]))
         folders = ", ".join(sorted({str(path.parent) for path in self.paths}))
         console.print(f"Captures{' and figures' if self.figures else ''} in {folders}", soft_wrap=True)
+
+
+def _shared(benches: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Give the facts that the benches of all boards share, and where there are several, those of each under `boards`.
+
+    What differs is None among the shared ones.
+    """
+    facts = list(benches.values())
+    if len(facts) < 2:
+        return dict(facts[0]) if facts else {}
+    keys = dict.fromkeys(key for one in facts for key in one)
+    shared = {key: facts[0].get(key) if all(one.get(key) == facts[0].get(key) for one in facts) else None
+              for key in keys}
+    of_board = {board: {key: one.get(key) for key in _OF_BOARD if key != "board"} for board, one in benches.items()}
+    return {**shared, "boards": of_board}
+
+
+def _together(zeros: list[str]) -> list[str]:
+    """Say many zero readings in one sentence."""
+    if len(zeros) <= _N_ZEROS_APART:
+        return zeros
+    return [f"Zero: {len(zeros)} readings, one for each image. The first: {zeros[0].removeprefix('Zero: ')}"]
 
 
 def _zero_sentence(capture: Capture) -> str:

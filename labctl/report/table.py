@@ -11,7 +11,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from labctl.boards import clock_text
 from labctl.model import Contribution, Result
+from labctl.report.labels import N_NAMED, Labels
 from labctl.report.text import N_COLUMNS, Sentences, wrap
 from labctl.units import NOT_KNOWN, percent, quantity, with_uncertainty
 
@@ -28,6 +30,8 @@ ROW_KEYS = (
     *("coverage_factor", "charge_mean_c", "cycles_mean"),
 )
 TRUTH_KEYS = ("duration_s", "power_w", "energy_j")
+# What else a row is of, and what a message's size makes of it.
+SETTING_KEYS = ("profile", "clock_hz", "variant", "throughput_mib_s", "cycles_per_byte")
 # Beside the contract: how the energies of the runs lie, and what of the ripple was the scope's own.
 SPREAD_KEYS = (
     *("energy_median_j", "energy_quartile_low_j", "energy_quartile_high_j", "energy_lag1_ratio", "energy_drift_j"),
@@ -52,7 +56,7 @@ def to_json_rows(
     truths = truths if truths is not None else [None] * len(results)
     rows = []
     for result, paths, truth in zip(results, captures, truths, strict=True):
-        row = {key: _strict(getattr(result, key)) for key in (*ROW_KEYS, *SPREAD_KEYS)}
+        row = {key: _strict(getattr(result, key)) for key in (*ROW_KEYS, *SETTING_KEYS, *SPREAD_KEYS)}
         row["captures"] = [str(path) for path in paths]
         row["warnings"] = list(result.warnings)
         if truth is not None:
@@ -73,20 +77,31 @@ def render(
     `power` is "dut" or "supply"; `truths` as for `to_json_rows`.
     """
     truths = truths if truths is not None else [None] * len(results)
+    labels = Labels(results)
     heading = "\n".join(wrap(_heading(results, bench_name, emulated)))
     parts: list[Any] = [Text(heading, style="bold"), Text(_explanation(results, power))]
+    if labels.common:
+        parts.append(Sentences([f"All rows: {', '.join(labels.common)}."]))
     if results:
-        parts += ["", _results_table(results, truths), "", _sizing_table(results), ""]
+        parts += ["", _results_table(results, truths, labels), "", _sizing_table(results, labels), ""]
+    if any(result.throughput_mib_s is not None for result in results):
+        parts += [_message_table(results, labels), ""]
     if any(result.energy_shape for result in results):
-        parts += [_spread_table(results), ""]
+        parts += [_spread_table(results, labels), ""]
     if any(result.budget.get("energy") for result in results):
-        parts += [_budget_table(results), ""]
-    parts.append(Sentences(_warnings(results)))
+        parts += [_budget_table(results, labels), ""]
+    parts.append(Sentences(_warnings(results, labels)))
     return Group(*parts)
 
 
 def _heading(results: Sequence[Result], bench_name: str, emulated: bool) -> str:
-    boards = ", ".join(dict.fromkeys(result.board for result in results))
+    clocks: dict[str, set[int | None]] = {}
+    for result in results:
+        clocks.setdefault(result.board, set()).add(result.clock_hz)
+    one_each = len(clocks) > 1 and all(len(values) == 1 and None not in values for values in clocks.values())
+    boards = ", ".join(
+        f"{board} ({clock_text(min(values))})" if one_each else board for board, values in clocks.items()  # type: ignore
+    )
     model = ", emulated: its currents are a model, not silicon" if emulated and bench_name != "emulated" else ""
     name = f"{bench_name}{model}"
     if emulated and not model:
@@ -108,14 +123,13 @@ def _span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _results_table(results: Sequence[Result], truths: Sequence[Truth | None]) -> Table:
+def _results_table(results: Sequence[Result], truths: Sequence[Truth | None], labels: Labels) -> Table:
     table = _plain_table("operation")
     for heading in ("duration", "mean\ncurrent", "mean\npower", "energy", "std between,\nwithin runs"):
         table.add_column(heading, justify="right", overflow="fold")
-    several_boards = len({result.board for result in results}) > 1
     for result, truth in zip(results, truths, strict=True):
         columns = [
-            [result.operation, *_particulars(result, several_boards)],
+            [result.operation, *_particulars(result, labels)],
             with_uncertainty(result.duration_mean_s, result.duration_expanded_s, "s").split(" ± "),
             [quantity(result.current_mean_a, "A")],
             with_uncertainty(result.power_mean_w, result.power_expanded_w, "W").split(" ± "),
@@ -140,14 +154,12 @@ def _plain_table(first_heading: str) -> Table:
     return table
 
 
-def _particulars(result: Result, several_boards: bool) -> list[str]:
+def _particulars(result: Result, labels: Labels) -> list[str]:
     size = "" if result.bytes is None else f"{result.bytes} B, "
     lines = [f"  {size}{result.n_runs} run{'s' if result.n_runs != 1 else ''}"]
     if result.n_iterations > 1:
         lines.append(f"  {result.n_iterations} in each run")
-    if several_boards:
-        lines.append(f"  {result.board}")
-    return lines
+    return lines + labels.lines(result, but=("bytes",))
 
 
 def _between(result: Result) -> str:
@@ -163,7 +175,7 @@ def _ratio(part: float, whole: float, expanded: float) -> str:
     return percent(part / abs(whole))
 
 
-def _sizing_table(results: Sequence[Result]) -> Table:
+def _sizing_table(results: Sequence[Result], labels: Labels) -> Table:
     """Lay out what sizes a supply, a battery and a deadline."""
     table = _plain_table("operation")
     for heading in ("energy\nnet of idle", "peak\ncurrent", "charge", "longest\nduration"):
@@ -176,11 +188,29 @@ def _sizing_table(results: Sequence[Result]) -> Table:
             quantity(result.charge_mean_c, "C"),
             longest,
         ]
-        table.add_row(Text(result.operation), *(Text(value) for value in values))
+        table.add_row(Text(labels.label(result, 36)), *(Text(value) for value in values))
     return table
 
 
-def _spread_table(results: Sequence[Result]) -> Table:
+def _message_table(results: Sequence[Result], labels: Labels) -> Table:
+    """Lay out what a byte of the message costs."""
+    table = _plain_table("operation")
+    for heading in ("\nthroughput", "cycles\nper byte", "energy\nper byte"):
+        table.add_column(heading, justify="right", overflow="fold")
+    for result in results:
+        if result.throughput_mib_s is None or not result.bytes:
+            continue
+        cycles = NOT_KNOWN if result.cycles_per_byte is None else f"{result.cycles_per_byte:.1f}"
+        values = [_rate(result.throughput_mib_s), cycles, quantity(result.energy_mean_j / result.bytes, "J")]
+        table.add_row(Text(labels.label(result, 46)), *(Text(value) for value in values))
+    return table
+
+
+def _rate(mib_s: float) -> str:
+    return f"{mib_s:.3g} MiB/s" if mib_s >= 0.1 else f"{1024 * mib_s:.3g} KiB/s"
+
+
+def _spread_table(results: Sequence[Result], labels: Labels) -> Table:
     """Lay out how the energies of the runs lie where their mean is no typical run."""
     table = _plain_table("operation")
     for heading in ("mean\nenergy", "\nmedian", "lower\nquartile", "upper\nquartile"):
@@ -192,7 +222,7 @@ def _spread_table(results: Sequence[Result]) -> Table:
         median, low, high = result.energy_median_j, result.energy_quartile_low_j, result.energy_quartile_high_j
         digits = _digits_between(result.energy_mean_j, median, low, high)
         values = [quantity(value, "J", digits) for value in (result.energy_mean_j, median, low, high)]
-        table.add_row(Text(result.operation), *(Text(value) for value in values), Text(_awkward(result)))
+        table.add_row(Text(labels.label(result, 30)), *(Text(value) for value in values), Text(_awkward(result)))
     return table
 
 
@@ -209,13 +239,17 @@ def _digits_between(mean: float, median: float | None, low: float | None, high: 
     return 3 if apart == 0 else min(max(3, 2 + math.ceil(math.log10(abs(mean) / apart))), 6)
 
 
-def _budget_table(results: Sequence[Result]) -> Table:
+def _budget_table(results: Sequence[Result], labels: Labels) -> Table:
+    """Lay out the shares of each row; those of many rows that are all alike once."""
+    texts = [shares(result.budget.get("energy", ())) for result in results]
+    names = [labels.label(result, 30) for result in results]
+    if len(results) > N_NAMED and len(set(texts)) == 1:
+        names, texts = [f"all {len(results)} rows"], texts[:1]
     table = _plain_table("operation")
     table.add_column("shares of the energy's variance", overflow="fold")
-    width = N_COLUMNS - 2 - max(len(text) for text in ("operation", *(result.operation for result in results)))
-    for result in results:
-        lines = wrap(shares(result.budget.get("energy", ())), width)
-        table.add_row(Text(result.operation), Text("\n".join(lines)))
+    width = N_COLUMNS - 2 - max(len(line) for name in ("operation", *names) for line in name.split("\n"))
+    for name, text in zip(names, texts, strict=True):
+        table.add_row(Text(name), Text("\n".join(wrap(text, width))))
     return table
 
 
@@ -234,19 +268,17 @@ def shares(contributions: Sequence[Contribution]) -> str:
     return ", ".join(named + ([f"others {100 * rest / total:.0f} %"] if rest >= _SHARE_MIN_RATIO * total else []))
 
 
-def _warnings(results: Sequence[Result]) -> list[str]:
-    by_sentence: dict[str, list[str]] = {}
+def _warnings(results: Sequence[Result], labels: Labels) -> list[str]:
+    by_sentence: dict[str, list[Result]] = {}
     for result in results:
         counts = [
             f"{number} of its windows were {what}"
             for number, what in ((result.n_refused, "refused"), (result.n_clipped, "clipped"))
             if number
         ]
-        for sentence in (*result.warnings, *counts):
-            names = by_sentence.setdefault(sentence, [])
-            if result.operation not in names:
-                names.append(result.operation)
-    return [f"{', '.join(names)}: {sentence}" for sentence, names in by_sentence.items()]
+        for sentence in dict.fromkeys((*result.warnings, *counts)):
+            by_sentence.setdefault(sentence, []).append(result)
+    return [f"{labels.names(rows)}: {sentence}" for sentence, rows in by_sentence.items()]
 
 
 def _strict(value: Any) -> Any:

@@ -243,8 +243,8 @@ def test_a_pulse_of_another_length_is_refused(elf, tmp_path):
 
 @pytest.mark.parametrize(
     ("load_ohm", "message"),
-    [(1000.0, "and the DUT draws 9.*within a factor of 2; use a load of about 330 Ω"),
-     (47.0, "off the screen .*; use a load of about 390 Ω")],
+    [(1000.0, "and the DUT draws 7.*within a factor of 2; use a load of about 470 Ω"),
+     (47.0, "off the screen .*; use a load of about 470 Ω")],
 )
 def test_a_load_that_does_not_suit_is_refused(elf, tmp_path, load_ohm, message):
     with emulated(1) as bench:
@@ -275,11 +275,11 @@ def test_a_load_that_reads_wrong_is_refused(elf, tmp_path, fault, message):
 
 
 def test_a_signal_that_leaves_the_screen_of_the_gain_is_refused(elf, tmp_path, monkeypatch):
-    # As if only idle had been looked at, which draws 2.6 mA: 10 mV is the top of the screen.
+    # As if only idle had been looked at, which draws 2.1 mA: 7.5 mV is the top of the screen.
     monkeypatch.setattr("labctl.calibrate.gain.choose_range",
-                        lambda bench, trials: (channel_settings(bench, "CH1", 16e-3, 2e-3),))
+                        lambda bench, trials: (channel_settings(bench, "CH1", 10e-3, 2.5e-3),))
     with emulated(1) as bench:
-        path = calibrate_gain(bench, Request((Operation("idle"),), tmp_path, 60.0), Fixture(load_ohm=680.0))
+        path = calibrate_gain(bench, Request((Operation("idle"),), tmp_path, 60.0), Fixture(load_ohm=1000.0))
         plan = Plan((FEW,), tmp_path / "out", calibrations=(path,))
         with pytest.raises(ConfigError, match=r"CH1 leaves the screen at the range of the gain calibration: calibrate"):
             list(measure(bench, plan))

@@ -228,3 +228,17 @@ def test_a_budget_that_cannot_be_is_refused(change):
 def _made(kind, value, *parts):
     return Calibration(kind, value, "1", parts, WHO, BENCH, "made up",
                        "2026-11-01T00:00:00Z", "2027-11-01T00:00:00Z")
+
+
+def test_each_board_is_a_bench_of_its_own():
+    """Shunt, supply, decoupling and delay go with the board; gain and time base with the scope alone."""
+    facts = {"name": "emulated", "seed": 1}
+    one, other = (keys.Keys.of({**facts, "board": board}, WHO) for board in ("stm32f4discovery", "stm32f7discovery"))
+    shunt, supply = Shunt(1.3, decoupling_f=4.7e-6), Supply(3.3)
+    for name in (lambda k: k.shunt(shunt), lambda k: k.supply(supply), lambda k: k.decoupling(shunt),
+                 lambda k: k.skew("CH1")):
+        assert name(one) != name(other)
+    assert one.gain(channel()) == other.gain(channel())
+    assert one.timebase() == other.timebase()
+    # A capture from before benches had a board keeps its name.
+    assert keys.bench(facts, WHO) == "emulated seed 1, DSO S1"

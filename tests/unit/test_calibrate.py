@@ -271,7 +271,7 @@ class TestStored:
             assert capture.provenance["what"] == "calibration"
             (gain,) = capture.calibrations
         assert (gain.kind, gain.instrument, gain.temperature_degc) == ("gain", WHO, 23.0)
-        assert gain.bench == "desk, DSO-X 3024T MY1"
+        assert gain.bench == "desk with stm32vldiscovery, DSO-X 3024T MY1"
         taken, until = (datetime.datetime.fromisoformat(t) for t in (gain.utc, gain.valid_until_utc))
         assert until - taken == datetime.timedelta(hours=1)
         assert read_calibration(path) == gain

@@ -11,17 +11,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from labctl.dut import Dut, expected_output, message
+from labctl.dut import Dut
 from labctl.dut_link import crc16, frame
-from labctl.errors import ConfigError, DeviceStable, DeviceTransient
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported
 from labctl.model import Operation
 
 BOARD = "stm32vldiscovery"
-HELLO = f"ok hello proto=1 board={BOARD} clock_hz=24000000 clock=crystal counter=dwt build=0123456789ABCDEF"
+HELLO = f"ok hello proto=2 board={BOARD} clock_hz=24000000 clock=crystal counter=dwt build=0123456789ABCDEF"
 BANNER = f"ok boot board={BOARD} build=0123456789ABCDEF"
 SHA256 = Operation("sha256", bytes=64, n_runs=3)
 PREPARE = "prepare op=sha256 bytes=64 runs=3 n=1 pause_us=1500"
-READY = "ok ready op=sha256 bytes=64 runs=3 n=1 pause_us=1500 window_cycles=24000 check_cycles=2400"
+PLAIN = "key=outside piece=0 offset=0"
+READY = f"ok ready op=sha256 bytes=64 runs=3 n=1 pause_us=1500 {PLAIN} window_us=1001 window_cycles=24000 check_us=100"
+UNCOUNTED = READY.replace(" window_cycles=24000", "")
 # The message as PROTOCOL.md gives it, hashed by the standard library: what three right runs add up to.
 DIGEST = hashlib.sha256(bytes((7 * i + 3) % 256 for i in range(64))).digest()
 DONE = f"ok done runs=3 check=pass crc32={zlib.crc32(DIGEST * 3):08X}"
@@ -116,7 +118,7 @@ def test_hello_returns_what_the_dut_says():
 
 def test_hello_gets_in_step_after_banner_and_half_a_line():
     with talking(("hello", ["err checksum x", HELLO]), greeting=b"board=stm*12\n" + line(BANNER)) as dut:
-        assert dut.hello()["proto"] == "1"
+        assert dut.hello()["proto"] == "2"
 
 
 def test_hello_is_repeated_while_the_board_boots():
@@ -125,16 +127,18 @@ def test_hello_is_repeated_while_the_board_boots():
 
 
 def test_list_and_self_test_and_stack():
+    memory = {"stack_peak_bytes": 1320, "heap_peak_bytes": 2504, "heap_held_bytes": 640}
+    memory |= {"state_bytes": 216, "buffer_bytes": 128}
     with talking(
-        ("list", ["ok list ops=null,sha256"]),
+        ("list", ["data ops null,busy", "data ops sha256", "ok list n=3"]),
         ("kat", ["ok kat passed=7"]),
         ("kat op=sha256", ["ok kat passed=1"]),
-        ("stack", ["ok stack stack_peak_bytes=1320 heap_peak_bytes=2504"]),
+        ("stack", ["ok stack " + " ".join(f"{key}={value}" for key, value in memory.items())]),
     ) as dut:
-        assert dut.list_operations() == ("null", "sha256")
+        assert dut.list_operations() == ("null", "busy", "sha256")
         assert dut.self_test() == 7
         assert dut.self_test(SHA256) == 1
-        assert dut.stack() == {"stack_peak_bytes": 1320, "heap_peak_bytes": 2504}
+        assert dut.stack() == memory
 
 
 def test_manifest_keeps_values_with_spaces_and_counts_lines():
@@ -160,27 +164,63 @@ def test_series_from_prepare_to_report():
 
 def test_size_is_left_out_where_none_is_asked():
     command = "prepare op=null runs=100 n=2 pause_us=0"
-    answer = "ok ready op=null bytes=0 runs=100 n=2 pause_us=0 window_cycles=30 check_cycles=10"
+    answer = f"ok ready op=null bytes=0 runs=100 n=2 pause_us=0 {PLAIN} window_us=2 window_cycles=30 check_us=1"
     with talking(("hello", [HELLO]), (command, [answer])) as dut:
         dut.prepare(Operation("null", n_iterations=2, n_runs=100), pause_s=0.0)
 
 
-def test_expected_outputs():
-    assert message(4) == bytes([3, 10, 17, 24])
-    assert message(256)[37] == (37 * 7 + 3) % 256
-    assert expected_output(Operation("aes-128-ctr", bytes=16)) == message(16)
-    assert expected_output(Operation("sha256")) == DIGEST
-    assert expected_output(Operation("null")) == b""
-    assert expected_output(Operation("ecdsa-p256.keygen")) is None
-    # RFC 6979 A.2.5: r of "sample" with SHA-256 begins with EFD48B2A, s ends with 843ACDA8.
-    signature = expected_output(Operation("ecdsa-p256.sign"))
-    assert signature is not None
-    assert (len(signature), signature[:4].hex(), signature[-4:].hex()) == (64, "efd48b2a", "843acda8")
+def test_a_variant_is_sent_and_must_come_back():
+    """What the image decides is not the DUT's to hear; an answer without the variant is of another operation."""
+    operation = Operation("aes-128-cbc", bytes=64, n_runs=3, variant="key=inside,piece=16,offset=1,tables=ram")
+    command = "prepare op=aes-128-cbc bytes=64 runs=3 n=1 pause_us=1500 key=inside piece=16 offset=1"
+    said = "window_us=9 window_cycles=200 check_us=1"
+    right = f"ok ready op=aes-128-cbc bytes=64 runs=3 n=1 pause_us=1500 key=inside piece=16 offset=1 {said}"
+    other = f"ok ready op=aes-128-cbc bytes=64 runs=3 n=1 pause_us=1500 key=outside piece=16 offset=1 {said}"
+    with talking(("hello", [HELLO]), (command, [right]), (command, [other])) as dut:
+        dut.prepare(operation, 1.5e-3)
+        with pytest.raises(DeviceStable, match="made ready with key=outside"):
+            dut.prepare(operation, 1.5e-3)
+
+
+def test_without_a_counter_there_are_no_cycles():
+    hello = HELLO.replace("counter=dwt", "counter=none")
+    with talking(("hello", [hello]), (PREPARE, [UNCOUNTED]), ("go", [DONE])) as dut:
+        ready = dut.prepare(SHA256, pause_s=1.5e-3)
+        report = dut.go(timeout_s=2.0)
+    # The window and the check as they are told, 1001 us and 100 us, and two pauses a run.
+    assert ready.window_s == pytest.approx(1.001e-3)
+    assert ready.series_s == pytest.approx(3 * (3e-3 + 1.001e-3 + 0.1e-3))
+    assert report.cycles == ()
+    assert report.output_crc32 == zlib.crc32(DIGEST * 3)
+
+
+def test_cycles_without_a_counter_are_nobodys():
+    hello = HELLO.replace("counter=dwt", "counter=none")
+    with talking(("hello", [hello]), (PREPARE, [UNCOUNTED]), ("go", ["data cycles 0 1 2 3", DONE])) as dut:
+        dut.prepare(SHA256, 1.5e-3)
+        with pytest.raises(DeviceTransient, match="told cycles of 3 of 3 runs"):
+            dut.go(2.0)
+
+
+def test_a_counter_that_tells_no_window_is_refused():
+    with talking(("hello", [HELLO]), (PREPARE, [UNCOUNTED])) as dut, pytest.raises(DeviceStable, match="window_cycles"):
+        dut.prepare(SHA256, 1.5e-3)
+
+
+def test_a_slow_clock_has_longer_to_compute(monkeypatch):
+    monkeypatch.setattr("labctl.dut.SELF_TEST_TIMEOUT_S", 0.0625)
+    hello = HELLO.replace("clock_hz=24000000", "clock_hz=8000000")
+    with (
+        talking(("hello", [hello]), ("kat", [])) as dut,
+        pytest.raises(DeviceTransient, match=r"no answer to 'kat' within 0\.1875 s"),
+    ):
+        assert dut.hello() and dut.self_test()
 
 
 def test_garbled_answer_is_asked_again_but_not_for_ever():
-    bad = b"ok list ops=null*0000\n"
-    with talking(("list", [bad]), ("list", ["err checksum x"]), ("list", ["ok list ops=null"])) as dut:
+    bad = b"ok list n=1*0000\n"
+    good: list[str | bytes] = ["data ops null", "ok list n=1"]
+    with talking(("list", [bad]), ("list", ["err checksum x"]), ("list", good)) as dut:
         assert dut.list_operations() == ("null",)
     with (
         talking(("list", [bad]), ("list", [bad]), ("list", [bad])) as dut,
@@ -203,17 +243,27 @@ def test_silence_says_what_to_check():
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", ["ok list", "ok list ops=", "ok list names=null", "ok list ops=,"])
-def test_a_list_without_names_shows_what_came(answer: str):
-    with talking(("list", [answer])) as dut, pytest.raises(DeviceStable, match=f"{answer}' lacks a list 'ops'"):
+@pytest.mark.parametrize(
+    ("answers", "error", "words"),
+    [
+        (["ok list n=0"], DeviceStable, "lacks names"),
+        (["ok list"], DeviceStable, "lacks a number 'n'"),
+        (["ok list ops=null"], DeviceStable, "lacks a number 'n'"),
+        (["data ops null,busy", "ok list n=3"], DeviceTransient, "came with 2 names"),
+        (["data ops ,", "ok list n=1"], DeviceTransient, "came with 0 names"),
+        (["data names null", "ok list n=1"], DeviceTransient, "no part of one"),
+    ],
+)
+def test_a_list_that_is_none_shows_what_came(answers: list[str | bytes], error: type[Exception], words: str):
+    with talking(("list", answers)) as dut, pytest.raises(error, match=words):
         dut.list_operations()
 
 
 def test_an_unknown_operation_and_no_list_of_known_ones():
     command = "prepare op=md5 runs=20 n=1 pause_us=1000"
     with (
-        talking(("hello", [HELLO]), (command, ["err operation md5"]), ("list", ["ok list"])) as dut,
-        pytest.raises(DeviceStable, match="lacks a list"),
+        talking(("hello", [HELLO]), (command, ["err operation md5"]), ("list", ["ok list n=0"])) as dut,
+        pytest.raises(DeviceStable, match="lacks names"),
     ):
         dut.prepare(Operation("md5"), 1e-3)
 
@@ -288,10 +338,11 @@ def test_firmware_of_another_board_names_both():
         dut.hello()
 
 
-def test_other_protocol_version():
+@pytest.mark.parametrize("version", ["1", "3"])
+def test_other_protocol_version(version: str):
     with (
-        talking(("hello", [HELLO.replace("proto=1", "proto=2")])) as dut,
-        pytest.raises(DeviceStable, match="protocol version 2, labctl speaks 1"),
+        talking(("hello", [HELLO.replace("proto=2", f"proto={version}")])) as dut,
+        pytest.raises(DeviceStable, match=f"protocol version {version}, labctl speaks 2: flash the firmware"),
     ):
         dut.hello()
 
@@ -340,6 +391,8 @@ def test_output_that_only_the_dut_calls_right():
     ("replies", "reason"),
     [
         (["data cycles 0 1 2", DONE], "2 of 3 runs"),
+        ([DONE], "0 of 3 runs"),
+        (["data cycles 0 1 2 3", DONE.replace("runs=3", "runs=2")], "not of 3 runs"),
         (["data cycles 0 1", "data cycles 2 3", DONE], "a part of the report is missing"),
         (["data cycles 0 1 2 3", "ok done runs=3 check=pass"], "no checksum of the output"),
         (["data", DONE], "'data ' is no part of a report"),
@@ -369,22 +422,30 @@ def test_error_in_a_series():
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ("err range bytes: 16 to 1024", "16 to 1024"),
-        ("err memory the heap is too small: fewer runs or bytes", "fewer runs or bytes"),
+        ("err range bytes: 16 to 16384", "16 to 16384"),
+        ("err memory 412 bytes are missing in the heap: fewer runs or bytes", "412 bytes are missing"),
+        ("err unsupported piece: this mode takes its message whole", "takes its message whole"),
     ],
 )
-def test_what_the_firmware_cannot_do_is_the_askers_fault(answer: str, reason: str):
-    with talking(("hello", [HELLO]), (PREPARE, [answer])) as dut, pytest.raises(ConfigError, match=reason):
+def test_what_the_firmware_has_not_can_be_told_from_other_errors(answer: str, reason: str):
+    with talking(("hello", [HELLO]), (PREPARE, [answer])) as dut, pytest.raises(Unsupported, match=reason):
         dut.prepare(SHA256, 1.5e-3)
 
 
+def test_an_argument_that_it_does_not_know_is_no_lack():
+    with talking(("hello", [HELLO]), (PREPARE, ["err argument runs"])) as dut, pytest.raises(ConfigError) as caught:
+        dut.prepare(SHA256, 1.5e-3)
+    assert not isinstance(caught.value, Unsupported)
+
+
 def test_unknown_operation_is_answered_by_the_list():
-    command = "prepare op=md5 runs=20 n=1 pause_us=1000"
+    command = "prepare op=sha265 runs=20 n=1 pause_us=1000"
+    names: list[str | bytes] = ["data ops null,sha256", "ok list n=2"]
     with (
-        talking(("hello", [HELLO]), (command, ["err operation md5"]), ("list", ["ok list ops=null,sha256"])) as dut,
-        pytest.raises(ConfigError, match="md5; it knows null, sha256"),
+        talking(("hello", [HELLO]), (command, ["err operation sha265"]), ("list", names)) as dut,
+        pytest.raises(Unsupported, match=r"'sha265'; did you mean 'sha256'\? it knows null, sha256"),
     ):
-        dut.prepare(Operation("md5"), 1e-3)
+        dut.prepare(Operation("sha265"), 1e-3)
 
 
 @pytest.mark.parametrize("pause_s", [-1e-3, 10.1, float("nan")])
@@ -394,7 +455,7 @@ def test_bad_pause_never_reaches_the_wire(pause_s: float):
 
 
 def test_other_implementation_never_reaches_the_wire():
-    with talking() as dut, pytest.raises(ConfigError, match="mbedtls, not with 'compact'"):
+    with talking() as dut, pytest.raises(Unsupported, match="mbedtls, not by 'compact'"):
         dut.prepare(Operation("sha256", implementation="compact"), 1e-3)
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from labctl.model import Contribution, Result
+from labctl.errors import Unsupported
+from labctl.model import Contribution, MissingRow, Operation, Result
+from labctl.report.labels import missing_sentences, missing_to_json
 from labctl.report.table import SPREAD_KEYS, render, shares, to_json_rows
 
 # The contract, typed from the issue.
@@ -44,6 +46,8 @@ CONTRACT = [
     "cycles_mean",
     "captures",
 ]
+# Typed from the issue about boards and operations.
+SETTINGS = ["profile", "clock_hz", "variant", "throughput_mib_s", "cycles_per_byte"]
 TRUTH = {"duration_s": 191.2e-6, "power_w": 48.1e-3, "energy_j": 9.25e-6}
 
 
@@ -70,7 +74,7 @@ def text(*arguments, width=80) -> str:
 
 def test_rows_have_exactly_the_keys_of_the_contract():
     (row,) = to_json_rows([result()], [["captures/a.h5"]])
-    assert list(row) == [*CONTRACT[:-1], *SPREAD_KEYS, CONTRACT[-1], "warnings"]
+    assert list(row) == [*CONTRACT[:-1], *SETTINGS, *SPREAD_KEYS, CONTRACT[-1], "warnings"]
     assert row["energy_mean_j"] == 9.214e-6
     assert row["captures"] == ["captures/a.h5"]
 
@@ -78,7 +82,7 @@ def test_rows_have_exactly_the_keys_of_the_contract():
 def test_truth_stands_beside_the_results_where_it_is_known():
     rows = to_json_rows([result(), result()], [["a"], ["b"]], [TRUTH, None])
     assert {key: rows[0][f"truth_{key}"] for key in TRUTH} == TRUTH
-    assert list(rows[1]) == [*CONTRACT[:-1], *SPREAD_KEYS, CONTRACT[-1], "warnings"]
+    assert list(rows[1]) == [*CONTRACT[:-1], *SETTINGS, *SPREAD_KEYS, CONTRACT[-1], "warnings"]
 
 
 def test_what_is_no_number_becomes_null_in_strict_json():
@@ -248,3 +252,98 @@ def test_shares_stay_with_their_percent(n_letters):
 
 def test_no_results_give_a_heading_and_nothing_else():
     assert len(text([], "desk-3", False).splitlines()) == 3
+
+
+SET = {"profile": "Os", "clock_hz": 24_000_000, "throughput_mib_s": 0.3191, "cycles_per_byte": 71.7125}
+
+
+def lines_of(rows) -> list[str]:
+    printed = text(rows, "desk-3", False)
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    return [" ".join(line.split()) for line in printed.splitlines()]
+
+
+def test_what_a_byte_costs_stands_in_a_table_where_there_are_messages():
+    rows = [
+        result(**SET),
+        result(operation="drbg", bytes=16, **{**SET, "throughput_mib_s": 0.005, "cycles_per_byte": None}),
+        result(operation="busy", bytes=None, **{**SET, "throughput_mib_s": None, "cycles_per_byte": None}),
+    ]
+    lines = lines_of(rows)
+    # 9.214 uJ over 64 and 16 bytes.
+    assert "sha256 0.319 MiB/s 71.7 144 nJ" in lines
+    assert "drbg 5.12 KiB/s n/a 576 nJ" in lines
+    assert len([line for line in lines if line.startswith("busy")]) == 2
+    assert not any("throughput" in line for line in lines_of(rows[2:]))
+
+
+def test_what_all_rows_share_is_said_once_and_on_no_row():
+    lines = lines_of([result(**SET), result(operation="busy", bytes=None, **SET)])
+    assert "All rows: 24 MHz, profile Os." in lines
+    assert len([line for line in lines if "Os" in line or "24 MHz" in line]) == 1
+    assert "64 B, 20 runs ± 0.0023 \u00b5s ± 1.4 mW ± 0.28 \u00b5J 4.0 %" in lines
+    assert "All rows: 24 MHz, profile Os, key=inside." in lines_of([result(**SET, variant="key=inside")])
+
+
+def test_what_differs_stands_on_each_row():
+    rows = [
+        result(**SET),
+        result(**SET, variant="key=inside,piece=16"),
+        result(**{**SET, "profile": "O2"}, bytes=1024),
+        result(**{**SET, "clock_hz": 8_000_000}),
+    ]
+    lines = lines_of(rows)
+    throughput = [line.split(" 0.319")[0] for line in lines if "MiB/s" in line]
+    assert throughput == [
+        "sha256, 64 B, Os, 24 MHz, plain",
+        "sha256, 64 B, Os, 24 MHz, key=inside, piece=16",
+        "sha256, 1024 B, O2, 24 MHz, plain",
+        "sha256, 64 B, Os, 8 MHz, plain",
+    ]
+    # Too long for the tables with more columns: on lines of their own.
+    assert "64 B, Os, 24 MHz" in lines
+    assert "key=inside, piece=16" in lines
+    assert not any(line.startswith("All rows") for line in lines)
+
+
+def test_a_size_names_a_row_only_beside_the_same_operation_of_another():
+    rows = [result(**SET), result(operation="sm3", bytes=32, implementation="portable", **SET)]
+    assert "sha256 n/a 18.0 mA 2.85 \u00b5C 191.3000 \u00b5s" in lines_of(rows)
+    rows.append(result(bytes=32, **SET))
+    assert "sha256, 32 B n/a 18.0 mA 2.85 \u00b5C 191.3000 \u00b5s" in lines_of(rows)
+
+
+def test_boards_carry_their_clocks_in_the_heading():
+    rows = [result(**SET), result(board="stm32f4discovery", **{**SET, "clock_hz": 168_000_000})]
+    printed = " ".join(lines_of(rows))
+    assert "board stm32vldiscovery (24 MHz), stm32f4discovery (168 MHz)" in printed
+    assert "sha256, stm32f4discovery n/a 18.0 mA" in printed
+    assert "All rows: profile Os." in printed
+
+
+def test_many_rows_are_counted_in_sentences_and_shares():
+    part = Contribution("gain", "B", "rectangular", 1.0, "1", 1.0)
+    rows = [
+        result(bytes=16 * n, warnings=("too short",) + (("odd",) if n != 3 else ()), budget={"energy": (part,)}, **SET)
+        for n in range(1, 7)
+    ]
+    lines = lines_of(rows)
+    assert "all 6 rows: too short" in lines
+    assert "sha256 (16 B), sha256 (32 B), sha256 (64 B) and 2 others: odd" in lines
+    assert "all 6 rows gain 100 %" in lines
+
+
+def lacking(*names, error="the DUT refuses: no", **settings) -> list[MissingRow]:
+    return [MissingRow("stm32vldiscovery", Operation(name, **settings), Unsupported(error)) for name in names]
+
+
+def test_rows_that_there_are_not_are_named_by_reason():
+    rows = [*lacking("sm3", "sm4-ctr", variant="piece=16"), *lacking("sm3", error="other", variant="key=inside")]
+    assert missing_sentences(rows) == [
+        "no result for sm3 (piece=16), sm4-ctr (piece=16): the DUT refuses: no",
+        "no result for sm3 (key=inside): other",
+    ]
+    assert missing_to_json(lacking("sm3", bytes=16, clock_hz=8_000_000)) == [{
+        "board": "stm32vldiscovery", "operation": "sm3", "bytes": 16, "implementation": "mbedtls", "profile": "Os",
+        "clock_hz": 8_000_000, "variant": "", "reason": "the DUT refuses: no",
+    }]

@@ -4,16 +4,18 @@
 
 #define BOARD_NAME "stm32vldiscovery"
 
-/* 8 MHz x 3 = 24 MHz, the part's limit. */
 #define BOARD_CRYSTAL_HZ 8000000u
-#define BOARD_PLL_FACTOR 3u
-/* Without crystal: 8 MHz internal / 2 x 6 = 24 MHz, a per cent or so off. */
-#define BOARD_PLL_FACTOR_INTERNAL 6u
 
-#define BOARD_TRIGGER_GPIO GPIOC_BASE
+#define BOARD_TRIGGER_GPIO GPIOC
 #define BOARD_TRIGGER_GPIO_ENABLE RCC_APB2ENR_IOPC
-#define BOARD_TRIGGER_PIN 6u /* 0 to 7 */
+#define BOARD_TRIGGER_PIN 6u
 
+#define BOARD_SERIAL USART1
+#define BOARD_SERIAL_CLOCK_ENABLE RCC_APB2ENR_USART1
+#define BOARD_SERIAL_GPIO GPIOA
+#define BOARD_SERIAL_GPIO_ENABLE RCC_APB2ENR_IOPA
+#define BOARD_SERIAL_TX_PIN 9u
+#define BOARD_SERIAL_RX_PIN 10u
 #define BOARD_SERIAL_BAUD 115200u
 
 #endif

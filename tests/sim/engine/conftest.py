@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instruments.sim.engine import Engine
+from instruments.sim.dut.engine import Engine
 from labctl import boards
 
 WAIT_S = 30.0

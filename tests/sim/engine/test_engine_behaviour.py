@@ -101,7 +101,7 @@ def test_firmware_that_hangs_hands_over_time_and_can_be_stopped(probe, stop):
 @pytest.mark.parametrize("on", [False, True])
 def test_an_engine_that_does_not_switch_says_so_and_tells_its_state(probe, monkeypatch, on):
     """The world holds the engine up, as it may for instruments that lag behind; afterwards it obeys again."""
-    monkeypatch.setattr("instruments.sim.engine._SWITCH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("instruments.sim.dut.engine._SWITCH_TIMEOUT_S", 0.2)
     held, release = threading.Event(), threading.Event()
 
     def hold_up(cycle, level):
@@ -114,7 +114,7 @@ def test_an_engine_that_does_not_switch_says_so_and_tells_its_state(probe, monke
     with pytest.raises(TimeoutError, match=f"switched {'on' if on else 'off'} and is running: .* within 0.2 s"):
         probe.engine.power(on)
     assert probe.engine.status()["engine"] == "running"
-    monkeypatch.setattr("instruments.sim.engine._SWITCH_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr("instruments.sim.dut.engine._SWITCH_TIMEOUT_S", WAIT_S)
     release.set()
     probe.engine.power(False)
     assert probe.engine.status()["engine"] == "off"

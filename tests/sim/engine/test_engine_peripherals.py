@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from instruments.sim.cortexm import SysTick
 from instruments.sim.cycles import cost
 from instruments.sim.peripherals_stm32f1 import Gpio, Rcc

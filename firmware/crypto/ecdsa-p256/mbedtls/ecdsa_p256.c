@@ -1,10 +1,11 @@
-/* ecdsa-p256: key generation, deterministic signature, verification. The curve is loaded in `prepare`; signature and
-   verification take a digest, so no hashing of a message lies in the window. */
+/* ecdsa-p256: key generation, deterministic signature, verification, and these one behind the other. The curve is
+   loaded in `prepare`; signature and verification take a digest, so no hashing of a message lies in the window. */
 #include <string.h>
 
 #include "mbedtls/ecdsa.h"
 #include "operation.h"
 #include "random.h"
+#include "workspace.h"
 
 #define N 32
 
@@ -26,82 +27,93 @@ static const uint8_t vector_signature[2 * N] = {
     0xF7, 0xCB, 0x1C, 0x94, 0x2D, 0x65, 0x7C, 0x41, 0xD4, 0x36, 0xC7, 0xA1, 0xB6, 0xE2, 0x9F, 0x65,
     0xF3, 0xE9, 0x00, 0xDB, 0xB9, 0xAF, 0xF4, 0x06, 0x4D, 0xC4, 0xAB, 0x2F, 0x84, 0x3A, 0xCD, 0xA8};
 
-static mbedtls_ecp_group group;
-static mbedtls_mpi d, r, s;
-static mbedtls_ecp_point q;
-static int verdict;
-static uint8_t out[2 * N];
+static struct {
+    mbedtls_ecp_group group;
+    mbedtls_mpi d, r, s;
+    mbedtls_ecp_point q;
+    int verdict;
+    uint8_t out[4 * N];
+} *state;
 
-static void release(void) {
-    mbedtls_ecp_group_free(&group);
-    mbedtls_mpi_free(&d);
-    mbedtls_mpi_free(&r);
-    mbedtls_mpi_free(&s);
-    mbedtls_ecp_point_free(&q);
-}
-
-/* Starts anew on an empty heap: curve, key pair and signature of the vector. */
-static int prepare(uint32_t bytes) {
-    (void)bytes;
-    mbedtls_ecp_group_init(&group);
-    mbedtls_mpi_init(&d);
-    mbedtls_mpi_init(&r);
-    mbedtls_mpi_init(&s);
-    mbedtls_ecp_point_init(&q);
-    int status = mbedtls_ecp_group_load(&group, MBEDTLS_ECP_DP_SECP256R1);
-    status = status ? status : mbedtls_mpi_read_binary(&d, vector_d, N);
-    status = status ? status : mbedtls_mpi_read_binary(&r, vector_signature, N);
-    status = status ? status : mbedtls_mpi_read_binary(&s, vector_signature + N, N);
-    status = status ? status : mbedtls_mpi_read_binary(&q.X, vector_q, N);
-    status = status ? status : mbedtls_mpi_read_binary(&q.Y, vector_q + N, N);
-    return status ? status : mbedtls_mpi_lset(&q.Z, 1);
-}
-
-static const uint8_t *output_pair(const mbedtls_mpi *first, const mbedtls_mpi *second, size_t *n) {
-    *n = sizeof out;
-    if (mbedtls_mpi_write_binary(first, out, N) != 0 || mbedtls_mpi_write_binary(second, out + N, N) != 0) {
-        memset(out, 0, sizeof out);
+/* Curve, key pair and signature of the vector. */
+static int load(void) {
+    state = workspace_state(sizeof *state);
+    if (state == NULL) {
+        return MBEDTLS_ERR_ECP_ALLOC_FAILED;
     }
-    return out;
+    mbedtls_ecp_group_init(&state->group);
+    mbedtls_mpi_init(&state->d);
+    mbedtls_mpi_init(&state->r);
+    mbedtls_mpi_init(&state->s);
+    mbedtls_ecp_point_init(&state->q);
+    int status = mbedtls_ecp_group_load(&state->group, MBEDTLS_ECP_DP_SECP256R1);
+    status = status ? status : mbedtls_mpi_read_binary(&state->d, vector_d, N);
+    status = status ? status : mbedtls_mpi_read_binary(&state->r, vector_signature, N);
+    status = status ? status : mbedtls_mpi_read_binary(&state->s, vector_signature + N, N);
+    status = status ? status : mbedtls_mpi_read_binary(&state->q.X, vector_q, N);
+    status = status ? status : mbedtls_mpi_read_binary(&state->q.Y, vector_q + N, N);
+    return status ? status : mbedtls_mpi_lset(&state->q.Z, 1);
+}
+
+static int prepare(const struct operation *op, const struct request *request) {
+    (void)op;
+    (void)request;
+    return load();
+}
+
+/* All that is held lies in the workspace and on the heap, which start anew. */
+static void release(void) {
+}
+
+static void put_pair(uint8_t *out, const mbedtls_mpi *first, const mbedtls_mpi *second) {
+    if (mbedtls_mpi_write_binary(first, out, N) != 0 || mbedtls_mpi_write_binary(second, out + N, N) != 0) {
+        memset(out, 0, 2 * N);
+    }
 }
 
 /* Key generation: a new key each time. */
 static void arm_keygen(void) {
-    mbedtls_mpi_free(&d);
-    mbedtls_ecp_point_free(&q);
+    mbedtls_mpi_free(&state->d);
+    mbedtls_ecp_point_free(&state->q);
 }
 
 static int step_keygen(void) {
-    return mbedtls_ecp_gen_keypair(&group, &d, &q, random_bytes, NULL);
+    return mbedtls_ecp_gen_keypair(&state->group, &state->d, &state->q, random_bytes, NULL);
 }
 
 static const uint8_t *output_keygen(size_t *n) {
-    return output_pair(&q.X, &q.Y, n);
+    put_pair(state->out, &state->q.X, &state->q.Y);
+    *n = 2 * N;
+    return state->out;
 }
 
 /* The public key lies on the curve and is d G, computed again with other blinding. */
 static int check_keygen(void) {
     mbedtls_ecp_point again;
     mbedtls_ecp_point_init(&again);
-    int status = mbedtls_ecp_check_pubkey(&group, &q);
-    status = status ? status : mbedtls_ecp_mul(&group, &again, &d, &group.G, random_bytes, NULL);
-    status = status ? status : mbedtls_ecp_point_cmp(&q, &again);
+    int status = mbedtls_ecp_check_pubkey(&state->group, &state->q);
+    status = status ? status
+                    : mbedtls_ecp_mul(&state->group, &again, &state->d, &state->group.G, random_bytes, NULL);
+    status = status ? status : mbedtls_ecp_point_cmp(&state->q, &again);
     mbedtls_ecp_point_free(&again);
     return status;
 }
 
 /* Signature: RFC 6979, so the result is known; blinding comes from the pseudo-random generator. */
 static void arm_sign(void) {
-    mbedtls_mpi_free(&r);
-    mbedtls_mpi_free(&s);
+    mbedtls_mpi_free(&state->r);
+    mbedtls_mpi_free(&state->s);
 }
 
 static int step_sign(void) {
-    return mbedtls_ecdsa_sign_det_ext(&group, &r, &s, &d, vector_digest, N, MBEDTLS_MD_SHA256, random_bytes, NULL);
+    return mbedtls_ecdsa_sign_det_ext(&state->group, &state->r, &state->s, &state->d, vector_digest, N,
+                                      MBEDTLS_MD_SHA256, random_bytes, NULL);
 }
 
 static const uint8_t *output_sign(size_t *n) {
-    return output_pair(&r, &s, n);
+    put_pair(state->out, &state->r, &state->s);
+    *n = 2 * N;
+    return state->out;
 }
 
 static int check_sign(void) {
@@ -109,23 +121,62 @@ static int check_sign(void) {
     return memcmp(output_sign(&n), vector_signature, sizeof vector_signature) != 0;
 }
 
+/* Verification is not blinded: nothing in it is secret. */
 static void arm_verify(void) {
-    verdict = -1;
+    state->verdict = -1;
 }
 
 static int step_verify(void) {
-    verdict = mbedtls_ecdsa_verify(&group, vector_digest, N, &q, &r, &s);
-    return verdict;
+    state->verdict = mbedtls_ecdsa_verify(&state->group, vector_digest, N, &state->q, &state->r, &state->s);
+    return state->verdict;
 }
 
 static const uint8_t *output_verify(size_t *n) {
     *n = 1;
-    out[0] = verdict != 0;
-    return out;
+    state->out[0] = state->verdict != 0;
+    return state->out;
 }
 
 static int check_verify(void) {
-    return verdict != 0;
+    return state->verdict != 0;
+}
+
+/* Signature, then its verification: the output is the signature. */
+static void arm_both(void) {
+    arm_sign();
+    arm_verify();
+}
+
+static int step_both(void) {
+    int status = step_sign();
+    return status ? status : step_verify();
+}
+
+static int check_both(void) {
+    return check_sign() | check_verify();
+}
+
+/* New key, signature with it, verification: the output is the public key, then the signature. */
+static void arm_full(void) {
+    arm_keygen();
+    arm_both();
+}
+
+static int step_full(void) {
+    int status = step_keygen();
+    return status ? status : step_both();
+}
+
+static const uint8_t *output_full(size_t *n) {
+    put_pair(state->out, &state->q.X, &state->q.Y);
+    put_pair(state->out + 2 * N, &state->r, &state->s);
+    *n = 4 * N;
+    return state->out;
+}
+
+static int check_full(void) {
+    int status = check_keygen();
+    return status ? status : check_verify();
 }
 
 /* Hands out the vector's d as the first 32 random bytes. */
@@ -138,44 +189,63 @@ static int vector_then_random(void *used, unsigned char *bytes, size_t n) {
     return random_bytes(NULL, bytes, n);
 }
 
-static const char *failed_vector(void) {
-    uint8_t tampered[N];
+static int known_keygen(const struct self_test *test) {
+    (void)test;
     size_t n;
     int used = 0;
-    if (prepare(0) != 0) {
-        return "ecdsa-p256, the vectors could not be loaded";
+    if (load() != 0) {
+        return 1;
     }
-    if (step_verify() != 0) {
-        return "ecdsa-p256.verify, RFC 6979 A.2.5 sample";
+    arm_keygen();
+    return mbedtls_ecp_gen_keypair(&state->group, &state->d, &state->q, vector_then_random, &used) != 0 ||
+           memcmp(output_keygen(&n), vector_q, sizeof vector_q) != 0;
+}
+
+static int known_sign(const struct self_test *test) {
+    (void)test;
+    if (load() != 0) {
+        return 1;
+    }
+    arm_sign();
+    return step_sign() != 0 || check_sign() != 0;
+}
+
+/* The vector's signature, and the refusal of the same signature over another digest. */
+static int known_verify(const struct self_test *test) {
+    (void)test;
+    uint8_t tampered[N];
+    if (load() != 0 || step_verify() != 0) {
+        return 1;
     }
     memcpy(tampered, vector_digest, N);
     tampered[N - 1] ^= 1u;
-    if (mbedtls_ecdsa_verify(&group, tampered, N, &q, &r, &s) != MBEDTLS_ERR_ECP_VERIFY_FAILED) {
-        return "ecdsa-p256.verify, a false signature was taken";
-    }
-    arm_sign();
-    if (step_sign() != 0 || check_sign() != 0) {
-        return "ecdsa-p256.sign, RFC 6979 A.2.5 sample";
-    }
-    arm_keygen();
-    if (mbedtls_ecp_gen_keypair(&group, &d, &q, vector_then_random, &used) != 0 ||
-        memcmp(output_keygen(&n), vector_q, sizeof vector_q) != 0) {
-        return "ecdsa-p256.keygen, RFC 6979 A.2.5 key";
-    }
-    return NULL;
+    return mbedtls_ecdsa_verify(&state->group, tampered, N, &state->q, &state->r, &state->s) !=
+           MBEDTLS_ERR_ECP_VERIFY_FAILED;
 }
 
-static const char *known_answers(void) {
-    const char *failed = failed_vector();
-    release();
-    return failed;
-}
+static uint8_t keygen_passed, sign_passed, verify_passed;
+static const struct self_test self_keygen = {"ecdsa-p256.keygen, RFC 6979 A.2.5 key", known_keygen, NULL, 1,
+                                             &keygen_passed};
+static const struct self_test self_sign = {"ecdsa-p256.sign, RFC 6979 A.2.5 sample", known_sign, NULL, 1,
+                                           &sign_passed};
+static const struct self_test self_verify = {"ecdsa-p256.verify, RFC 6979 A.2.5 sample", known_verify, NULL, 2,
+                                             &verify_passed};
+static const struct self_test *const tests_keygen[] = {&self_keygen, NULL};
+static const struct self_test *const tests_sign[] = {&self_sign, NULL};
+static const struct self_test *const tests_verify[] = {&self_verify, NULL};
+static const struct self_test *const tests_both[] = {&self_sign, &self_verify, NULL};
+static const struct self_test *const tests_full[] = {&self_keygen, &self_sign, &self_verify, NULL};
 
-static int passed;
-static const struct self_test self_test = {known_answers, 4, &passed};
-const struct operation op_ecdsa_p256_keygen = {
-    "ecdsa-p256.keygen", &self_test, 0, prepare, arm_keygen, step_keygen, check_keygen, output_keygen, release};
-const struct operation op_ecdsa_p256_sign = {
-    "ecdsa-p256.sign", &self_test, 0, prepare, arm_sign, step_sign, check_sign, output_sign, release};
-const struct operation op_ecdsa_p256_verify = {
-    "ecdsa-p256.verify", &self_test, 0, prepare, arm_verify, step_verify, check_verify, output_verify, release};
+#define KIND(what, made)                                                                                           \
+    static const struct kind kind_##what = {.prepare = prepare, .arm = arm_##what, .check = check_##what,          \
+                                            .output = output_##made, .release = release}
+KIND(keygen, keygen);
+KIND(sign, sign);
+KIND(verify, verify);
+KIND(both, sign);
+KIND(full, full);
+const struct operation op_ecdsa_p256_keygen = {"ecdsa-p256.keygen", &kind_keygen, tests_keygen, step_keygen, NULL};
+const struct operation op_ecdsa_p256_sign = {"ecdsa-p256.sign", &kind_sign, tests_sign, step_sign, NULL};
+const struct operation op_ecdsa_p256_verify = {"ecdsa-p256.verify", &kind_verify, tests_verify, step_verify, NULL};
+const struct operation op_ecdsa_p256 = {"ecdsa-p256", &kind_both, tests_both, step_both, NULL};
+const struct operation op_ecdsa_p256_full = {"ecdsa-p256.full", &kind_full, tests_full, step_full, NULL};

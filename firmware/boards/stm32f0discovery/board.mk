@@ -1,0 +1,14 @@
+# STM32F0DISCOVERY, STM32F051R8: memory map of ST RM0091 and the STM32F051R8 data sheet.
+FAMILY := stm32f0
+CPU := cortex-m0
+CLOCKS := 48000000 24000000 8000000
+FLASH_ADDRESS := 0x08000000
+FLASH_BYTES := 65536
+RAM_ADDRESS := 0x20000000
+RAM_BYTES := 8192
+# The stack lies at the bottom of RAM, so that an overflow faults instead of writing over data. The heap takes what
+# is left above the data, at least HEAP_BYTES_MIN.
+# Measured: 1.8 KB for P-256, 3.2 KB for SHA-512 without optimisation.
+STACK_BYTES := $(if $(filter O0,$(PROFILE)),3584,2816)
+HEAP_BYTES_MIN := 3840
+# IMAGE=all does not fit; aes, others and ecc do, in every profile.

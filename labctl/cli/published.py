@@ -1,0 +1,99 @@
+"""``labctl published``: what others published, and results beside it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from labctl.cli.options import json_option
+from labctl.errors import ConfigError
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="[CAPTURE|FOLDER|MEMORY.json]…",
+                type=click.Path(exists=True, path_type=Path))
+@click.option("--board", help="Rows of this board or chip, or pattern.")
+@click.option("--op", "operation", metavar="NAME", help="Rows of this operation, or pattern; labctl's name or the "
+              "publication's.")
+@click.option("--measure", "measured", is_flag=True, help="Measure on the emulated bench what can stand beside them.")
+@click.option("--profile", "profiles", multiple=True, type=click.Choice(["Os", "O2", "O3", "O0"]),
+              help="With --measure: compiler's optimisation [default: Os].")
+@click.option("--out", type=click.Path(path_type=Path), help="With --measure: folder for the captures [default: "
+              "captures/DATE].")
+@json_option
+def command(
+    files: tuple[Path, ...],
+    board: str | None,
+    operation: str | None,
+    measured: bool,
+    profiles: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Print what others published, and with captures, or --measure, the results and their ratio beside it.
+
+    Besides captures and folders of them, a file that `labctl memory --json` printed is taken, for the memory tables.
+    """
+    from labctl.published.compare import chosen, compare
+    from labctl.report import published as report
+
+    tables = chosen(board, operation)
+    if not measured and (profiles or out):
+        raise ConfigError("--profile and --out go with --measure")
+    if files and measured:
+        raise ConfigError("results come from files or from --measure, not from both: labctl published FOLDER")
+    found: list[Any] = []
+    status = 0
+    if measured:
+        found, status = _measure(tables, out, profiles, as_json)
+    elif files:
+        found, status = _read(files)
+    pairs = compare(tables, found)
+    if as_json:
+        click.echo(json.dumps(report.to_json(tables, pairs), allow_nan=False))
+        return status
+    _print(report.render_beside(tables, pairs) if files or measured else report.render(tables))
+    return status
+
+
+def _read(files: tuple[Path, ...]) -> tuple[list[Any], int]:
+    from labctl.cli.analyze import each_file
+    from labctl.publishedsurvey import read_found
+
+    paths = [path for one in files for path in (sorted(one.glob("*.h5")) if one.is_dir() else [one])]
+    if not paths:
+        raise ConfigError(f"{files[0]} holds no captures (*.h5); name a folder that `labctl measure` wrote, or files")
+    found: list[Any] = []
+    status = each_file(paths, lambda path: found.extend(read_found(path)))
+    return found, status
+
+
+def _measure(tables: list[Any], out: Path | None, profiles: tuple[str, ...], as_json: bool) -> tuple[list[Any], int]:
+    from labctl.cli.output import EXIT_PARTIAL, Output
+    from labctl.model import MissingRow
+    from labctl.publishedsurvey import Quick, measure_published, read_found
+    from labctl.report.labels import missing_sentences
+
+    folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    missing: list[MissingRow] = []
+    found: list[Any] = []
+    with Output(quiet=as_json) as output:
+        for path in measure_published(tables, Quick(folder, profiles), output.progress, missing.append):
+            found += read_found(path)
+    for sentence in missing_sentences(missing):
+        click.echo(f"labctl: {sentence}", err=True)
+    if missing and not found:
+        raise missing[0].error
+    click.echo(f"captures in {folder}", err=True)
+    return found, EXIT_PARTIAL if missing else 0
+
+
+def _print(page: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(page)

@@ -1,0 +1,116 @@
+"""The operations that labctl knows by name: their messages, implementations, variants; names chosen by patterns.
+
+The same names as in firmware/operations.mk. A DUT may hold others: what it has, it says itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from labctl.errors import ConfigError
+
+DEFAULT = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.verify")
+# Every image has these (firmware/PROTOCOL.md).
+EVERYWHERE = ("null", "busy", "idle")
+BYTES_DEFAULT = 64
+
+
+def _both(*names: str) -> tuple[str, ...]:
+    return tuple(name + direction for name in names for direction in ("", ".encrypt", ".decrypt"))
+
+
+AES = _both(*(f"aes-{bits}-{mode}" for bits in (128, 192, 256) for mode in ("ecb", "cbc", "ctr", "ccm", "gcm")))
+SHA = ("sha224", "sha256", "sha384", "sha512")
+SM4 = _both(*(f"sm4-{mode}" for mode in ("ecb", "cbc", "ctr")))
+ECDSA = tuple(f"ecdsa-p256{step}" for step in ("", ".keygen", ".sign", ".verify", ".full"))
+ECDH = tuple(f"ecdh-{curve}{step}" for curve in ("p256", "curve25519") for step in ("", ".public", ".shared"))
+NAMES = (*EVERYWHERE, *AES, *SHA, *SM4, "sm3", "drbg", *ECDSA, *ECDH)
+_WITH_MESSAGE = {*AES, *SHA, *SM4, "sm3", "drbg"}
+
+# What the image decides: firmware/Makefile says what each means. The first value is the plain one and goes unsaid.
+OF_IMAGE = {"tables": ("flash", "ram"), "workspace": ("heap", "static"), "ecp": ("tuned", "plain")}
+_CHOICES = {"key": ("outside", "inside"), **OF_IMAGE}
+_LIMITS = {"piece": 16384, "offset": 15}
+VARIANT_KEYS = ("key", "piece", "offset", *OF_IMAGE)
+
+
+def takes_message(name: str) -> bool:
+    """Tell whether an operation has a message, whose size `bytes` says."""
+    return name in _WITH_MESSAGE
+
+
+def implementations(name: str) -> tuple[str, ...]:
+    """List who computes an operation in labctl's firmware, the usual one first."""
+    return ("portable",) if name == "sm3" or name.startswith("sm4-") else ("mbedtls",)
+
+
+def select(patterns: Sequence[str], more: Iterable[str] = ()) -> tuple[str, ...]:
+    """Choose operations by names and patterns (``aes-128-*``), in the order given; none given: the usual ones.
+
+    `more` are names of a board's own. A plain name is taken as it is, known or not: the DUT has the last word. Raises
+    ConfigError for a pattern that no name fits.
+    """
+    known = (*NAMES, *(name for name in more if name not in NAMES))
+    chosen: list[str] = []
+    for pattern in patterns or DEFAULT:
+        if not any(sign in pattern for sign in "*?["):
+            chosen.append(pattern)
+            continue
+        fitting = [name for name in known if fnmatch.fnmatchcase(name, pattern)]
+        if not fitting:
+            raise ConfigError(f"no operation fits {pattern!r}: labctl knows {families(known)}")
+        chosen += [name for name in fitting if name not in chosen]
+    return tuple(chosen)
+
+
+def families(names: Sequence[str]) -> str:
+    """Say in a few words which operations there are: all of a few, else one pattern for each kind."""
+    if len(names) <= len(DEFAULT) + len(EVERYWHERE):
+        return ", ".join(names)
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kinds.setdefault(re.match("[a-z]*", name)[0] if name else "", []).append(name)  # type: ignore[index]
+    return ", ".join(same[0] if len(same) == 1 else f"{kind}*" for kind, same in kinds.items())
+
+
+def canonical(text: str) -> str:
+    """Spell a variant in the one order, plain values left out: "piece=64, key=inside" -> "key=inside,piece=64".
+
+    "" and "plain" are the plain operation. Raises ConfigError for another key or value.
+    """
+    given: dict[str, str] = {}
+    for part in text.split(",") if text.strip() not in ("", "plain") else ():
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or key not in VARIANT_KEYS:
+            raise ConfigError(f"--variant {text!r}: {part.strip()!r} is none of {', '.join(map(_usage, VARIANT_KEYS))}")
+        if key in given:
+            raise ConfigError(f"--variant {text!r} says {key} twice; each variant is an option of its own")
+        given[key] = _value(text, key, value)
+    plain = {key: values[0] for key, values in _CHOICES.items()} | dict.fromkeys(_LIMITS, "0")
+    return ",".join(f"{key}={given[key]}" for key in VARIANT_KEYS if given.get(key, plain[key]) != plain[key])
+
+
+def parts(variant: str) -> dict[str, str]:
+    """Take a canonical variant apart: what differs from the plain operation."""
+    return dict(part.split("=", 1) for part in variant.split(",") if part)
+
+
+def spelled(given: Mapping[str, str]) -> str:
+    """Put a canonical variant together from its parts."""
+    return ",".join(f"{key}={given[key]}" for key in VARIANT_KEYS if key in given)
+
+
+def _usage(key: str) -> str:
+    return f"{key}={'|'.join(_CHOICES[key])}" if key in _CHOICES else f"{key}=0…{_LIMITS[key]}"
+
+
+def _value(text: str, key: str, value: str) -> str:
+    if key in _CHOICES:
+        good = value in _CHOICES[key]
+    else:
+        good = value.isascii() and value.isdecimal() and int(value) <= _LIMITS[key]
+    if not good:
+        raise ConfigError(f"--variant {text!r}: {key} cannot be {value!r}; it is {_usage(key)}")
+    return value if key in _CHOICES else str(int(value))

@@ -1,0 +1,1 @@
+"""What others published, as data with its origin, and results beside it."""
