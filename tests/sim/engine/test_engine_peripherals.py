@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from instruments.sim.cortexm import SysTick
-from instruments.sim.cycles import cost
-from instruments.sim.peripherals_stm32f1 import Gpio, Rcc
+from instruments.sim.dut.cortexm import SysTick
+from instruments.sim.dut.costs_armv7m import cost_m3 as cost
+from instruments.sim.dut.stm32.gpio import GpioF1 as Gpio
+from instruments.sim.dut.stm32.rcc import Oscillators, RccF0
 
 CSR, RVR, CVR = 0xE010, 0xE014, 0xE018
 COUNTFLAG = 1 << 16
@@ -77,7 +78,7 @@ def test_systick_without_interrupt_or_reload_never_wakes():
     ],
 )
 def test_core_clock_follows_the_registers(cfgr, cfgr2, clock_hz):
-    rcc = Rcc(8e6, 8e6)
+    rcc = RccF0(Oscillators(8e6, 8e6), "stm32f1")
     rcc.write(0x2C, cfgr2)
     rcc.write(0x00, 0x83 | 1 << 16)
     rcc.write(0x04, cfgr & ~3)
@@ -88,7 +89,7 @@ def test_core_clock_follows_the_registers(cfgr, cfgr2, clock_hz):
 
 
 def test_dead_crystal_is_never_ready_nor_is_the_pll_on_it():
-    rcc = Rcc(8e6, 8e6, hse_dead=True)
+    rcc = RccF0(Oscillators(8e6, 8e6, hse_dead=True), "stm32f1")
     rcc.write(0x04, 1 << 18 | 1 << 16)
     rcc.write(0x00, 0x83 | 1 << 16 | 1 << 24)
     assert rcc.read(0x00) & (1 << 17 | 1 << 25) == 0
