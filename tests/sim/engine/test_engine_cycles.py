@@ -1,7 +1,7 @@
 """Cycles and currents of known instruction sequences, counted by hand from the cores' manuals.
 
-Cortex-M0: ARM DDI 0432, table 3-1. M3: ARM DDI 0337, table 3-1 and section 3.3.2; P, the refill after a taken branch, is
-2 (the manual: 1 to 3); UMULL 4 (3 to 5), UMLAL 5 (4 to 7), UDIV 7 (2 to 12). M4: ARM DDI 0439, the same but for
+Cortex-M0: ARM DDI 0432, table 3-1. M3: ARM DDI 0337, table 3-1 and section 3.3.2; P, the refill after a taken branch,
+is 2 (the manual: 1 to 3); UMULL 4 (3 to 5), UMLAL 5 (4 to 7), UDIV 7 (2 to 12). M4: ARM DDI 0439, the same but for
 multiplications. M7: half of the M4's, each block rounded up: this model's assumption, not a manual's.
 """
 

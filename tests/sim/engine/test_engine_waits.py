@@ -34,8 +34,7 @@ def n_lines(one, board, elf, command_function: str, line_bytes: int, body_bytes:
     stop = start + body_bytes + 4
     pin_low = functions["pin_low"]
     return sum(
-        (last - 1) // line_bytes - first // line_bytes + 1
-        for first, last in ((start, stop), (pin_low, pin_low + 14))
+        (last - 1) // line_bytes - first // line_bytes + 1 for first, last in ((start, stop), (pin_low, pin_low + 14))
     )
 
 
@@ -71,9 +70,7 @@ def test_f4_caches_leave_only_data_that_is_new(probe_on):
 def test_f4_without_cache_waits_at_branches_and_without_prefetch_for_every_line(probe_on, board, build_probe):
     one = probe_on("cortex-m4", "stm32f4", line_bytes=16, data_lines=8)
     assert added(one, "n", PRFTEN | DCEN | 5) == N_TAKEN * 5
-    assert added(one, "n", DCEN | 5) == 5 * n_lines(
-        one, board, build_probe("cortex-m4"), "window_nops", 16, 200
-    )
+    assert added(one, "n", DCEN | 5) == 5 * n_lines(one, board, build_probe("cortex-m4"), "window_nops", 16, 200)
 
 
 def test_f7_counts_nothing_with_the_cores_caches_and_all_without(probe_on, board, build_probe):
