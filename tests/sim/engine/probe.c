@@ -215,6 +215,7 @@ void reset_handler(void)
         case 'u': __asm__ volatile("udf #0"); break;
         case 'h': __asm__ volatile("1: b 1b");
         case 'd': __asm__ volatile("wfi"); break;
+        case 'D': REG(0xE000ED10) = 4; window_sleep(); break;
         case 'I':
             REG(0xE000E014) = 99;
             REG(0xE000E010) = 7;
