@@ -4,7 +4,7 @@
 
 Two emulators, one firmware, one dialogue: between the edges of the trigger both must execute the same instructions.
 QEMU's `stm32vldiscovery` has no clock control, so the firmware there runs from its internal oscillator; no window
-knows. Needs qemu-system-arm, a C compiler and QEMU's source for the plugin's header; exit status 3 says what is missing.
+knows. Needs qemu-system-arm, a C compiler and QEMU's source for the plugin's header; status 3 says what is missing.
 """
 
 from __future__ import annotations

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from instruments.sim.dut import costs_armv6m, costs_armv7m
-from instruments.sim.dut.cores import find_core
+from instruments.sim.dut.cores import CORES, find_core
 from instruments.sim.dut.cortexm import CoreRegisters, SysTick
+from labctl import boards
 
 CSR, RVR, CVR = 0xE010, 0xE014, 0xE018
 COUNTFLAG = 1 << 16
@@ -238,3 +241,13 @@ def test_cost_on_a_cortex_m0(instruction, expected):
 def split(instruction: str) -> tuple[str, str]:
     mnemonic, _, operands = instruction.partition(" ")
     return mnemonic, operands
+
+
+def test_the_page_on_cycles_has_a_row_for_each_core_and_family():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "cycle-model.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
+    assert rows >= set(CORES)
+    for name in boards.names():
+        board = boards.load(name)
+        assert any(board["family"].lower() in row.lower() for row in rows)
+        assert any(row.startswith(f"| {board['core']} |") and name in row for row in page.splitlines())
