@@ -10,7 +10,7 @@ from typing import Any
 
 from labctl import boards, interrupts
 from labctl.errors import ConfigError, LabctlError, Unsupported
-from labctl.firmware import PROFILES, Image, Progress, build, check_toolchain, image_of, names
+from labctl.firmware import PROFILES, Image, Progress, build, check_toolchain, image_for, image_of, names
 from labctl.firmware_image import read_manifest
 from labctl.model import Operation
 from labctl.operations import EVERYWHERE, NAMES, OF_IMAGE, canonical, parts
@@ -48,7 +48,7 @@ def choose(wanted: Wanted) -> list[Image]:
         usual_hz = data["clocks_hz"] if wanted.everything else data["clocks_hz"][:1]
         clocks_hz = [hz for hz in wanted.clocks_hz or usual_hz if hz in data["clocks_hz"]]
         profiles = wanted.profiles or (PROFILES if wanted.everything else PROFILES[:1])
-        images = [_checked(data, name) for name in wanted.names] or names(data)
+        images = [_checked(data, name) for name in wanted.names] or (names(data) if wanted.everything else _first(data))
         for name, profile, hz, variant in itertools.product(images, profiles, clocks_hz, variants):
             operation = Operation("null", profile=profile, clock_hz=int(hz), variant=variant)
             found[image_of(data, operation, name)] = None
@@ -56,6 +56,11 @@ def choose(wanted: Wanted) -> list[Image]:
         for board, hz in itertools.product(wanted.boards or (boards.DEFAULT,), wanted.clocks_hz):
             boards.at_clock(board, hz)
     return list(found)
+
+
+def _first(board: Mapping[str, Any]) -> list[str]:
+    """List the images that operations are measured in, those left out that others fall back on."""
+    return list(dict.fromkeys(image_for(board, Operation(name)).name for name in NAMES))
 
 
 def choose_one(wanted: Wanted) -> Image:

@@ -46,7 +46,7 @@ def test_folder_and_command_are_the_makefiles(image):
 def test_every_operation_lies_in_an_image_of_each_board(name):
     board = boards.load(name)
     images = {operation: image_for(board, Operation(operation)).name for operation in NAMES}
-    assert set(images.values()) == set(board["images"])
+    assert set(images.values()) <= set(board["images"])
     with pytest.raises(Unsupported, match=name):
         image_for({**board, "images": {"aes": ["aes-*"]}}, Operation("sha256"))
 
