@@ -330,7 +330,7 @@ class TestDated:
         ("bench", "message"),
         [
             ({"who": dataclasses.replace(WHO, serial="MY2")}, "belongs to DSO-X 3024T MY1"),
-            ({"name": "shelf"}, r"another bench \(desk with .*, DSO-X 3024T MY1\) than this one \(shelf, .*\): its shunt"),
+            ({"name": "shelf"}, r"another bench \(desk with .*\) than this one \(shelf with .*\): its shunt"),
             ({"shunt": {"resistance_ohm": 1.5}}, "with a shunt of 1.3 ohm, the bench has 1.5 ohm"),
             ({"scope": {"shunt_channel": 3}}, "gain calibration of CH1, but shunt and trigger are on CH3 and CH2"),
         ],
