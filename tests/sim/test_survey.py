@@ -90,11 +90,11 @@ def test_what_the_settings_do(matrix):
         assert row["throughput_mib_s"] == pytest.approx(row["bytes"] / row["duration_mean_s"] / MIB)
         assert row["cycles_per_byte"] == pytest.approx(row["cycles_mean"] / row["bytes"])
         cycles[row["operation"], row["bytes"], row["variant"]] = row["cycles_mean"]
-    for name, size, variant in cycles:
+    for (name, size, variant), counted in cycles.items():
         if variant == "key=inside" or (variant and size == 256):
-            assert cycles[name, size, variant] > cycles[name, size, ""]
+            assert counted > cycles[name, size, ""]
         if size == 256:
-            assert cycles[name, 256, variant] > 4 * cycles[name, 16, variant] / 3
+            assert counted > 4 * cycles[name, 16, variant] / 3
     # Setting a key up costs the same, however long the message.
     for name in ("aes-128-gcm.encrypt", "aes-128-gcm.decrypt"):
         setups = [cycles[name, size, "key=inside"] - cycles[name, size, ""] for size in (16, 256)]
@@ -127,7 +127,8 @@ def test_rows_are_told_apart_on_the_page(matrix, labctl):
 
 
 def test_profiles_and_clocks_are_images_of_their_own(labctl, tmp_path):
-    images(BOARD, *(Operation("sha256", profile=p, clock_hz=hz) for p in ("Os", "O0") for hz in (24_000_000, 8_000_000)))
+    clocks_hz = (24_000_000, 8_000_000)
+    images(BOARD, *(Operation("sha256", profile=p, clock_hz=hz) for p in ("Os", "O0") for hz in clocks_hz))
     arguments = ["--op", "sha256", "--op", "null", "--profile", "Os", "--profile", "O0", "--clock", "24MHz"]
     done = labctl("measure", "--shunt", "1.3", *arguments, "--clock", "8 MHz", "--runs", "3", "--json", cwd=tmp_path)
     rows = {(r["operation"], r["profile"], r["clock_hz"]): r for r in json.loads(done.stdout)["results"]}
