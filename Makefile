@@ -44,7 +44,7 @@ $(READY): pyproject.toml
 	@touch $@
 
 # Compiling the numeric kernels once keeps the first measurement as quick as the next.
-$(VENV)/.warm: $(READY) $(wildcard labctl/*/*.py instruments/sim/*.py) | firmware
+$(VENV)/.warm: $(READY) $(wildcard labctl/*/*.py instruments/sim/*.py instruments/sim/dut/*.py) | firmware
 	@rm -rf $(BUILD)/warm
 	$(BIN)/labctl measure --shunt 1.3 --op sha256 --runs 2 --out $(BUILD)/warm --json > $(BUILD)/warm.json
 	@touch $@

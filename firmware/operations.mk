@@ -19,7 +19,7 @@ ECDH := $(foreach curve,p256 curve25519,ecdh-$(curve) ecdh-$(curve).public ecdh-
 IDLE := $(IDLE_MODES:%=idle.%)
 SYMMETRIC := $(AES) $(SHA) $(SM4) $(SM3) $(DRBG)
 ECC := $(ECDSA) $(ECDH)
-KNOWN := $(IDLE) $(SYMMETRIC) $(ECC)
+KNOWN := $(strip $(IDLE) $(SYMMETRIC) $(ECC))
 
 IMAGE_all ?= $(KNOWN)
 IMAGE_symmetric ?= $(IDLE) $(SYMMETRIC)

@@ -179,6 +179,12 @@ def build() -> Callable[..., Path]:
     return one
 
 
+@pytest.fixture(scope="session")
+def folder_name() -> Callable[[dict[str, str]], str]:
+    """The rule by which the folder of an image is named."""
+    return name_of
+
+
 @contextlib.contextmanager
 def bench(elf: Path, board: str, clock_hz: int | None) -> Iterator[Device]:
     data = boards.load(board)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,8 @@ def test_manifest(first: tuple[Path, Path]):
     assert manifest["schema"] == "labctl.manifest/1"
     assert manifest["board"] == BOARD
     assert manifest["profile"] == "Os"
+    assert manifest["image"] == "all"
+    assert (manifest["tables"], manifest["workspace"], manifest["library"]) == ("flash", "heap", "full")
     assert manifest["clock_hz"] == board["clock_hz"]
     assert manifest["mbedtls"] == "2.28.3"
     assert manifest["mbedtls_sha256"] == MBEDTLS_SHA256
@@ -179,11 +182,24 @@ def test_too_small_a_board_fails_with_the_bytes_missing(first: tuple[Path, Path]
     data.write_text(data.read_text().replace("RAM_BYTES := 8192", "RAM_BYTES := 4096"))
     done = make(copy, seeded(tmp_path / "build"))
     assert done.returncode != 0
-    missing = re.search(r"region `RAM' overflowed by (\d+) bytes", done.stderr)
+    missing = re.search(rf"^IMAGE all does not fit {BOARD}: (\d+) bytes missing in ram$", done.stderr, re.MULTILINE)
     assert missing is not None
+    assert f"region `RAM' overflowed by {missing[1]} bytes" in done.stderr
     sizes = read_manifest(first[1])
     least_heap = int(re.search(r"HEAP_BYTES_MIN := (\d+)", data.read_text())[1])  # type: ignore[index]
     assert int(missing[1]) == sizes["stack_bytes"] + sizes["data_bytes"] + sizes["bss_bytes"] + least_heap - 4096
+
+
+def test_too_small_a_flash_fails_with_the_bytes_missing(first: tuple[Path, Path], tmp_path: Path):
+    copy = tmp_path / "firmware"
+    shutil.copytree(ROOT / "firmware", copy)
+    data = copy / "boards" / BOARD / "board.mk"
+    data.write_text(data.read_text().replace("FLASH_BYTES := 131072", "FLASH_BYTES := 40000"))
+    done = make(copy, seeded(tmp_path / "build"))
+    missing = re.search(rf"^IMAGE all does not fit {BOARD}: (\d+) bytes missing in flash$", done.stderr, re.MULTILINE)
+    assert missing is not None
+    # What is at the very end is rounded up to whole words.
+    assert int(missing[1]) == pytest.approx(read_manifest(first[1])["flash_bytes"] - 40000, abs=8)
 
 
 def test_own_code_tolerates_no_warning(tmp_path: Path):
@@ -199,8 +215,13 @@ def test_own_code_tolerates_no_warning(tmp_path: Path):
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("BOARD=toaster", "no board is called 'toaster'; known boards: stm32vldiscovery"),
+        ("BOARD=toaster", "no board is called 'toaster'; known boards: launchxl-cc26x2r1 stm32f0discovery"),
         ("PROFILE=O9", "no profile is called 'O9'; known profiles: Os O2 O3 O0"),
+        ("CLOCK=7", "CLOCK of stm32vldiscovery cannot be '7'; choices: 24000000"),
+        ("TABLES=rom", "TABLES cannot be 'rom'; choices: flash ram"),
+        ("WORKSPACE=", "WORKSPACE needs one value, not ''; choices: heap static"),
+        ("IMAGE=some", "no image is called 'some'; known images: all symmetric ecc"),
+        ("IMAGE=op-md5", "no operation is called 'md5'; known operations: aes-128-ecb"),
         ("CROSS=no-such-", "no-such-gcc is missing; remedy: apt-get install"),
     ],
 )
@@ -208,6 +229,125 @@ def test_wrong_setting_is_named(tmp_path: Path, setting: str, reason: str):
     done = make(ROOT / "firmware", tmp_path / "build", setting)
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+@pytest.fixture(scope="module")
+def images(
+    tmp_path_factory: pytest.TempPathFactory, folder_name: Callable[[dict[str, str]], str]
+) -> Callable[..., Path]:
+    """Images of one build folder, which share their objects."""
+    folder = seeded(tmp_path_factory.mktemp("images") / "build")
+
+    def one(*settings: str) -> Path:
+        done = make(ROOT / "firmware", folder, *settings)
+        assert done.returncode == 0, done.stderr
+        given = {key.lower(): value for key, value in (setting.split("=") for setting in settings)}
+        return folder / "firmware" / given.get("board", BOARD) / folder_name(given) / "firmware.elf"
+
+    return one
+
+
+def functions(elf: Path) -> set[str]:
+    with elf.open("rb") as stream:
+        return {s.name for s in ELFFile(stream).get_section_by_name(".symtab").iter_symbols() if s["st_size"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [
+        (("IMAGE=null",), "Os-null"),
+        (("IMAGE=symmetric",), "Os-symmetric"),
+        (("IMAGE=op-sm4-ecb.encrypt",), "Os-op-sm4-ecb.encrypt"),
+        (("IMAGE=null", "CLOCK=8000000"), "Os-8000000hz-null"),
+        (("IMAGE=op-sm4-ecb", "TABLES=ram", "WORKSPACE=static"), "Os-ramtables-static-op-sm4-ecb"),
+        (("IMAGE=null", "PROFILE=O0"), "O0-null"),
+    ],
+)
+def test_folder_names_what_is_not_default(images: Callable[..., Path], settings: tuple[str, ...], folder: str):
+    manifest = read_manifest(images(*settings).parents[1] / folder / "firmware.elf")
+    for setting in settings:
+        key, value = setting.split("=")
+        assert str(manifest[{"CLOCK": "clock_hz"}.get(key, key.lower())]) == value
+
+
+@pytest.mark.parametrize(
+    ("image", "inside", "outside"),
+    [
+        ("null", {"hal_busy_loop"}, {"mbedtls_aes_setkey_enc", "sha256", "digest_step", "cipher_step_both"}),
+        ("op-aes-128-ecb", {"mbedtls_internal_aes_encrypt", "ecb_128"}, {"mbedtls_gcm_setkey", "crypt_cbc", "ecb_192"}),
+        ("op-aes-256-gcm.encrypt", {"mbedtls_gcm_starts"}, {"mbedtls_ccm_setkey", "mbedtls_aes_crypt_cbc"}),
+        ("op-aes-128-ccm", {"mbedtls_ccm_setkey"}, {"mbedtls_gcm_setkey", "mbedtls_aes_crypt_cbc"}),
+        ("op-sha256", {"mbedtls_internal_sha256_process"}, {"mbedtls_internal_sha512_process", "FT0"}),
+        ("op-drbg", {"mbedtls_hmac_drbg_random"}, {"mbedtls_internal_sha512_process", "mbedtls_ecp_mul"}),
+        ("op-ecdsa-p256.verify", {"mbedtls_ecdsa_verify"}, {"mbedtls_internal_sha512_process", "FT0"}),
+    ],
+)  # fmt: skip
+def test_image_holds_what_its_operation_needs_and_no_more(
+    images: Callable[..., Path], image: str, inside: set[str], outside: set[str]
+):
+    present = functions(images(f"IMAGE={image}"))
+    assert inside <= present
+    assert not outside & present
+
+
+def test_images_share_their_objects(images: Callable[..., Path]):
+    """After one image of these settings another compiles its table of operations alone."""
+    folder = images("IMAGE=op-sha224").parents[3]
+    done = make(ROOT / "firmware", folder, "IMAGE=op-sha384")
+    compiled = re.findall(r" -c (\S+)", done.stdout)
+    assert [Path(source).name for source in compiled] == ["operations.c", "manifest.S"]
+
+
+def test_library_of_an_image_changes_with_its_settings(images: Callable[..., Path]):
+    """A setting that decides the code is in the folder's name: nothing of the one is used for the other."""
+    heap, static = images("IMAGE=op-sm3"), images("IMAGE=op-sm3", "WORKSPACE=static")
+    arena = read_manifest(static)["bss_bytes"] - read_manifest(heap)["bss_bytes"]
+    larger = images("IMAGE=op-sm3", "WORKSPACE=static", "WORKSPACE_BYTES=3600")
+    grown = read_manifest(larger)["bss_bytes"] - read_manifest(heap)["bss_bytes"]
+    assert grown == pytest.approx(arena + 3600 - 2816, abs=8)
+
+
+def test_tables_in_ram_need_more_than_a_small_board_has(images: Callable[..., Path]):
+    """mbedTLS computes ten tables of 256 words or bytes (aes.c): 8 of 1024 bytes, 2 of 256, and ten round constants."""
+    folder = images("IMAGE=op-aes-128-ctr").parents[3]
+    done = make(ROOT / "firmware", folder, "IMAGE=op-aes-128-ctr", "TABLES=ram")
+    missing = re.search(
+        rf"^IMAGE op-aes-128-ctr does not fit {BOARD}: (\d+) bytes missing in ram$", done.stderr, re.MULTILINE
+    )
+    assert missing is not None
+    in_flash, in_ram = (
+        read_manifest(images("IMAGE=op-aes-128-ctr", "BOARD=stm32f4discovery", f"TABLES={where}"))
+        for where in ("flash", "ram")
+    )
+    assert in_ram["bss_bytes"] - in_flash["bss_bytes"] == pytest.approx(8 * 1024 + 2 * 256 + 10 * 4, abs=16)
+    # What computes them takes some hundred bytes of flash.
+    assert 0 < 8 * 1024 + 2 * 256 - (in_flash["flash_bytes"] - in_ram["flash_bytes"]) < 1024
+
+
+@pytest.mark.parametrize("profile", ["O2", "O3", "O0"])
+def test_whole_image_fits_in_every_profile(images: Callable[..., Path], profile: str):
+    assert read_manifest(images(f"PROFILE={profile}"))["profile"] == profile
+
+
+def test_images_are_reproducible(images: Callable[..., Path], tmp_path: Path):
+    settings = ("IMAGE=op-aes-256-gcm", "WORKSPACE=static", "PROFILE=O2")
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(ROOT / "firmware", copy)
+    build = seeded(tmp_path / "build")
+    done = make(copy, build, *settings)
+    assert done.returncode == 0, done.stderr
+    second = build / "firmware" / BOARD / "O2-static-op-aes-256-gcm" / "firmware.elf"
+    assert second.read_bytes() == images(*settings).read_bytes()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("board", boards.names())
+def test_every_operation_has_an_image_on_every_board(images: Callable[..., Path], board: str):
+    listed = make(ROOT / "firmware", images("IMAGE=null").parents[3], f"BOARD={board}", "IMAGE=op-none")
+    known = listed.stderr.split("known operations:")[1].split(".  Stop.")[0].split()
+    assert len(known) > 70
+    for operation in known:
+        assert read_manifest(images(f"BOARD={board}", f"IMAGE=op-{operation}"))["image"] == f"op-{operation}"
 
 
 def test_file_that_is_no_firmware(tmp_path: Path):

@@ -95,5 +95,3 @@ def _memory(name: str, operands: str) -> Cost:
     inside = operands[operands.find("[") + 1 :].rstrip("]!").split(",")
     by_register = len(inside) > 1 and "#" not in inside[1]
     return 2 if by_register or name.startswith("strex") else 1, kind, 0
-
-

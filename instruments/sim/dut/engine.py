@@ -127,6 +127,11 @@ class Engine:
         with self._changed:
             return {"engine": self._state, "fault": self._fault, "cycles": self._hook.cycles}
 
+    @property
+    def n_instructions(self) -> int:
+        """Count the instructions executed since the beginning; exact inside `Sink.pin`."""
+        return self._hook.n_instructions
+
     def close(self) -> None:
         """Stop the thread, whatever the firmware does. May be called twice."""
         with self._changed:

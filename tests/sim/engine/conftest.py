@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -106,14 +107,26 @@ def board() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def probe_elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the probe firmware."""
-    here = Path(__file__).parent
-    elf = tmp_path_factory.mktemp("probe") / "probe.elf"
-    flags = ["-mcpu=cortex-m3", "-mthumb", "-Os", "-nostdlib", "-ffreestanding", "-Wall", "-Werror"]
-    flags.append("-fno-optimize-sibling-calls")  # the endless recursion must need stack
-    subprocess.run(["arm-none-eabi-gcc", *flags, "-T", here / "probe.ld", here / "probe.c", "-o", elf], check=True)
-    return elf
+def build_probe(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Build the probe firmware for a core; build_probe("cortex-m3")."""
+
+    @functools.cache
+    def build(core: str) -> Path:
+        here = Path(__file__).parent
+        elf = tmp_path_factory.mktemp(core) / "probe.elf"
+        flags = [f"-mcpu={core}", "-mthumb", "-Os", "-nostdlib", "-ffreestanding", "-Wall", "-Werror"]
+        flags.append("-fno-optimize-sibling-calls")  # the endless recursion must need stack
+        command = ["arm-none-eabi-gcc", *flags, "-T", here / "probe.ld", here / "probe.c", "-lgcc", "-o", elf]
+        subprocess.run(command, check=True)
+        return elf
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def probe_elf(build_probe: Callable[[str], Path]) -> Path:
+    """Give the probe firmware for the board's own core."""
+    return build_probe("cortex-m3")
 
 
 @pytest.fixture
@@ -136,3 +149,19 @@ def probe(bench: Callable[..., Bench]) -> Bench:
     one = bench()
     one.boot()
     return one
+
+
+@pytest.fixture
+def probe_on(board: dict[str, Any], bench: Callable[..., Bench], build_probe: Callable[[str], Path]):
+    """Boot the probe on another core, with another family's flash interface: probe_on("cortex-m4", "stm32f4")."""
+
+    def boot(core: str, flash: str = "", **fetch: int) -> Bench:
+        emulation = board["emulation"]
+        if flash:
+            table = {"kind": f"{flash}-flash", "address": 0x4002_2000}
+            emulation = emulation | {"fetch": fetch, "peripherals": emulation["peripherals"] | {"flash": table}}
+        one = bench(board=board | {"core": core, "emulation": emulation}, elf=build_probe(core))
+        one.boot()
+        return one
+
+    return boot

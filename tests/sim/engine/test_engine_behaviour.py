@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from instruments.sim.dut.engine import currents_at_clock
+
 WAIT_S = 30.0
 BANNER = b"boot*1A2B\n"
 
@@ -170,3 +172,49 @@ def test_elf_that_does_not_fit_is_refused(bench, board, tmp_path):
     text.write_text("no firmware")
     with pytest.raises(ValueError, match="no ELF file"):
         bench(elf=text)
+
+
+def test_too_few_wait_states_are_refused_at_the_trigger(board, bench, build_probe):
+    """At 1.8 V the STM32F4's flash needs a wait state from 20 MHz on (RM0090, table 10)."""
+    emulation = board["emulation"]
+    flash = {"kind": "stm32f4-flash", "address": 0x4002_2000}
+    slow = board | {
+        "core": "cortex-m4",
+        "supply": board["supply"] | {"node_mcu_v": 1.8},
+        "emulation": emulation
+        | {
+            "fetch": {"line_bytes": 16, "data_lines": 8},
+            "peripherals": emulation["peripherals"] | {"flash": flash},
+        },
+    }
+    one = bench(board=slow, elf=build_probe("cortex-m4"))
+    one.boot()
+    one.tell("x001")
+    assert one.window("0") > 0
+    one.tell("x000")
+    one.tell("0")
+    fault = one.engine.status()["fault"]
+    assert "PC6 rises, and the flash has 0 wait states and needs 1 at 24000000 Hz: a real chip would fail" in fault
+
+
+def test_currents_follow_the_chosen_clock(board):
+    half = board | {
+        "clocks_hz": [24_000_000, 8_000_000],
+        "clock_hz": 8_000_000,
+        "emulation": board["emulation"] | {"currents_by_clock_a": {"run": [0.01, 0.004], "sleep": [0.003, 0.002]}},
+    }
+    nominal = board["emulation"]["currents_a"]
+    slow = currents_at_clock(half)
+    assert slow["sleep"] == 0.002
+    assert {kind: slow[kind] / nominal[kind] for kind in ("run", "alu", "load", "nop")} == pytest.approx(
+        dict.fromkeys(("run", "alu", "load", "nop"), 0.4)
+    )
+    with pytest.raises(ValueError, match="the board runs at 24000000, 8000000 Hz"):
+        currents_at_clock(half | {"clock_hz": 12_000_000})
+
+
+def test_deep_sleep_lasts_because_systick_stands_still(probe, board):
+    probe.tell("D")
+    assert probe.engine.status()["engine"] == "parked"
+    assert probe.recorder.parks[-1][1] == pytest.approx(board["emulation"]["currents_a"]["sleep"])
+    probe.boot()

@@ -176,7 +176,9 @@ static int known_answer(const struct self_test *test) {
     if (context == NULL || out == NULL || instantiate() != 0) {
         return NO_MEMORY;
     }
-    int status = generate() | generate() | memcmp(out, second_request, sizeof second_request);
+    int status = generate();
+    status |= generate();
+    status |= memcmp(out, second_request, sizeof second_request);
     release();
     return status;
 }
