@@ -143,7 +143,7 @@ def _named(unresolved: Sequence[Unresolved]) -> str:
     texts = [f"{_short(one.function)} ({_WORDS[one.what]}, {_short(one.place) or 'no place told'})"
              for one in unresolved]
     if len(texts) > N_NAMED:
-        texts = [*texts[: N_NAMED - 1], f"{len(texts) - N_NAMED + 1} others (--json names all)"]
+        return f"{', '.join(texts[: N_NAMED - 1])} and {len(texts) - N_NAMED + 1} others (--json names all)"
     return ", ".join(texts)
 
 
