@@ -7,7 +7,7 @@ What shares board, clock and image is one measurement: one range, one zero readi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from labctl import boards
@@ -71,6 +71,21 @@ def combine(choice: Choice) -> tuple[list[Group], list[MissingRow]]:
     return _grouped(found), missing
 
 
+def regroup(group: Group, unfit: Collection[Image]) -> tuple[list[Group], list[Operation]]:
+    """Spread a group whose image does not fit its board out over others; tell the operations that no other holds."""
+    board = boards.load(group.image.board)
+    found: list[tuple[str, Operation]] = []
+    left: list[Operation] = []
+    for operation in group.operations:
+        try:
+            image_for(board, operation, unfit)
+        except Unsupported:
+            left.append(operation)
+        else:
+            found.append((group.image.board, operation))
+    return _grouped(found, unfit), left
+
+
 def operations_of(
     names: Sequence[str], n_bytes: int | None, *, n_runs: int, n_iterations: int = 1
 ) -> tuple[Operation, ...]:
@@ -113,16 +128,16 @@ def _check_implementation(operation: Operation) -> None:
         )
 
 
-def _grouped(found: Sequence[tuple[str, Operation]]) -> list[Group]:
+def _grouped(found: Sequence[tuple[str, Operation]], unfit: Collection[Image] = ()) -> list[Group]:
     """Group by image; what every image holds goes where others need an image of the same settings anyway."""
     needed: dict[Image, Image] = {}
     for board, operation in found:
         if operation.name not in EVERYWHERE:
-            image = image_for(boards.load(board), operation)
+            image = image_for(boards.load(board), operation, unfit)
             needed.setdefault(image_of(boards.load(board), operation, ""), image)
     groups: dict[Image, list[Operation]] = {}
     for board, operation in found:
-        image = image_for(boards.load(board), operation)
+        image = image_for(boards.load(board), operation, unfit)
         if operation.name in EVERYWHERE:
             image = needed.get(image_of(boards.load(board), operation, ""), image)
         groups.setdefault(image, []).append(operation)

@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from labctl import boards, interrupts
 from labctl.errors import ConfigError, EnvironmentFault, Unsupported
 from labctl.model import Operation
-from labctl.operations import EVERYWHERE, OF_IMAGE, parts, spelled
+from labctl.operations import EVERYWHERE, NAMES, OF_IMAGE, parts, spelled
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "firmware"
@@ -92,14 +92,18 @@ def names(board: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(board["images"])
 
 
-def image_for(board: Mapping[str, Any], operation: Operation) -> Image:
-    """Choose the image that holds an operation with its profile, clock and variant.
+def image_for(board: Mapping[str, Any], operation: Operation, unfit: Collection[Image] = ()) -> Image:
+    """Choose the image that holds an operation with its profile, clock and variant, none of those that do not fit.
 
-    Raises Unsupported where no image of the board holds it.
+    Those of the board's data come first, in their order, then one with this operation alone. Raises Unsupported where
+    none is left.
     """
-    for name, patterns in board["images"].items():
-        if holds(patterns, operation.name):
-            return image_of(board, operation, name)
+    held = [name for name, patterns in board["images"].items() if holds(patterns, operation.name)]
+    if operation.name in NAMES:
+        held.append("null" if operation.name in EVERYWHERE else f"op-{operation.name}")
+    for name in held:
+        if (image := image_of(board, operation, name)) not in unfit:
+            return image
     raise Unsupported(f"no image of {board['name']} holds an operation {operation.name!r}")
 
 

@@ -5,16 +5,16 @@ What one group lacks or one row has not costs those rows and not the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labctl import boards
 from labctl.bench import Bench, open_bench
 from labctl.benchfile import BenchFile
-from labctl.combinations import Choice, Group, combine
-from labctl.errors import LabctlError
-from labctl.firmware import ensure, mismatch
+from labctl.combinations import Choice, Group, combine, regroup
+from labctl.errors import EnvironmentFault, LabctlError, Unsupported
+from labctl.firmware import Image, ensure, mismatch
 from labctl.measure import Plan, Progress, measure
 from labctl.model import MissingRow, Operation
 from labctl.operations import NAMES, OF_IMAGE, parts, spelled
@@ -37,13 +37,18 @@ class Survey:
     seed: int = 1
 
 
+def refuse_row(row: MissingRow) -> None:
+    """Let a row that there will not be end the survey."""
+    raise row.error
+
+
 def survey(
-    wanted: Survey, progress: Progress = lambda *_: None, missing: Callable[[MissingRow], None] = lambda _: None
+    wanted: Survey, progress: Progress = lambda *_: None, missing: Callable[[MissingRow], None] = refuse_row
 ) -> Iterator[Path]:
     """Measure all combinations; yield the path of each capture, and tell `missing` each row that there will not be.
 
-    A fault that ends one of several groups costs the rest of this group; one that ends the only one is raised. Raises
-    ConfigError for what cannot be combined, and what a measurement raises.
+    Images that are missing are built first. A fault that ends one of several groups costs the rest of this group; one
+    that ends the only one is raised. Raises ConfigError for what cannot be combined, and what a measurement raises.
     """
     from instruments.errors import InstrumentError
 
@@ -53,6 +58,8 @@ def survey(
     groups, absent = combine(choice)
     for row in absent:
         missing(row)
+    if wanted.file is None:
+        groups = _built(groups, progress, missing)
     n_steps = sum(len(group.operations) + N_STEPS_BESIDE for group in groups)
     n_done = 0
     for before, group in zip([None, *groups], groups, strict=False):
@@ -70,9 +77,31 @@ def survey(
         n_done += len(group.operations) + N_STEPS_BESIDE
 
 
+def _built(groups: list[Group], progress: Progress, missing: Callable[[MissingRow], None]) -> list[Group]:
+    """Have the image of each group; where one does not fit its board, smaller ones in its place.
+
+    Operations that no image is left for are told to `missing`.
+    """
+    queue, built, unfit = list(groups), list[Group](), set[Image]()
+    while queue:
+        group = queue.pop(0)
+        left: Sequence[Operation] = group.operations
+        try:
+            ensure(group.image, progress)
+            built.append(group)
+        except (EnvironmentFault, Unsupported) as error:
+            if isinstance(error, Unsupported):
+                unfit.add(group.image)
+                smaller, left = regroup(group, unfit)
+                queue[:0] = smaller
+            for operation in left:
+                missing(MissingRow(group.image.board, operation, error))
+    return built
+
+
 def _part(progress: Progress, title: str, n_before: int, n_steps: int) -> Progress:
-    """Tell the progress of one group as a part of the whole; a build counts no steps."""
-    return lambda text, done, total: progress(f"{title}{text}", n_before + (done if total > 1 else 0), n_steps)
+    """Tell the progress of one group as a part of the whole."""
+    return lambda text, done, _: progress(f"{title}{text}", n_before + done, n_steps)
 
 
 def _measure(
@@ -89,7 +118,6 @@ def _measure(
         left.remove(operation)
         missing(MissingRow(group.image.board, operation, error))
 
-    elf = ensure(group.image, progress) if wanted.file is None else None
     with open_bench(
         wanted.file,
         board_name=group.image.board,
@@ -97,7 +125,7 @@ def _measure(
         ask=wanted.ask,
         seed=wanted.seed,
         clock_hz=group.image.clock_hz,
-        elf=elf,
+        elf=group.image.path if wanted.file is None else None,
     ) as bench:
         if bench.simulation is None:
             left[:] = _flashed(wanted, choice, group, bench)

@@ -19,8 +19,8 @@ from labctl.report.text import Sentences, wrap
 from labctl.units import NOT_KNOWN, percent
 
 _N_COLUMNS_LABEL = 24
-_WORDS = {"pointer": "through a pointer", "recursion": "of itself, by whatever way", "unknown function": "to it",
-          "variable frame": "whose frame depends on data"}
+_WORDS = {"pointer": "through a pointer", "recursion": "in a circle, taken once", "unknown function": "not known",
+          "variable frame": "frame depends on data"}
 
 
 def to_json_rows(rows: Sequence[MemoryRow]) -> list[dict[str, Any]]:
@@ -131,7 +131,8 @@ def _explanation(rows: Sequence[MemoryRow], n_runs: int) -> list[str]:
     unresolved = list(dict.fromkeys(one for row in rows if row.bound for one in row.bound.unresolved))
     if unresolved:
         sentences.append(
-            "A bound with \"+ N calls\" is none: what these call is not in it. They are " + _named(unresolved) + "."
+            "A bound with \"+ N calls\" is none: what is behind these calls is not in it. They are in "
+            f"{_named(unresolved)}."
         )
     if any(row.bound is None for row in rows):
         sentences.append("Some images came without map and call graphs: their bound is not known.")
@@ -142,7 +143,7 @@ def _named(unresolved: Sequence[Unresolved]) -> str:
     texts = [f"{_short(one.function)} ({_WORDS[one.what]}, {_short(one.place) or 'no place told'})"
              for one in unresolved]
     if len(texts) > N_NAMED:
-        texts = [*texts[: N_NAMED - 1], f"{len(texts) - N_NAMED + 1} others (--json names all)"]
+        return f"{', '.join(texts[: N_NAMED - 1])} and {len(texts) - N_NAMED + 1} others (--json names all)"
     return ", ".join(texts)
 
 

@@ -163,12 +163,13 @@ def _compared(table: PublishedTable, pairs: Sequence[Beside]) -> Table:
         if (pair.row, pair.column.name) != before:
             row = table.rows[pair.row]
             size = f" {row['bytes']} B" if row.get("bytes") and pair.column.name != "bytes" else ""
-            text = f"{pair.found.board}: {pair.published_operation}{size}"
+            board = "" if table.board else f"{pair.found.board}: "
+            text = f"{board}{pair.published_operation}{size}"
             what = row["memory"].upper() if pair.column.quantity == "memory" else _WORDS[pair.column.quantity]
             laid_out.add_row(Text("\n".join(wrap(f"{text}, {what}", 40))), Text(cell(pair.column, pair.text)))
         before = (pair.row, pair.column.name)
         laid_out.add_row(Text("\n".join(f"  {line}" for line in wrap(_settings(pair, several), 38))), "",
-                         Text(_value(pair)), Text(f"{pair.ratio:.3g}"))
+                         Text(_value(pair)), Text(quantity(pair.ratio, "")))
     return laid_out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labctl.combinations import Choice, combine, operations_of
+from labctl.combinations import Choice, Group, combine, operations_of, regroup
 from labctl.errors import ConfigError, Unsupported
 from labctl.firmware import Image
 from labctl.model import Operation
@@ -109,3 +109,12 @@ def test_plain_operations_for_other_commands():
         Operation("sha256", bytes=128, n_runs=1, clock_hz=24_000_000),
         Operation("busy", n_runs=1, clock_hz=24_000_000),
     )
+
+
+def test_an_image_that_does_not_fit_is_several_smaller_ones():
+    operations = operations_of(("null", "sha256", "aes-128-ecb", "sm3", "md5"), None, n_runs=1)
+    groups, left = regroup(Group(ALL, operations), {ALL})
+    assert [(g.image.name, [o.name for o in g.operations]) for g in groups] == [
+        ("others", ["null", "sha256", "sm3"]), ("aes", ["aes-128-ecb"]),
+    ]
+    assert [o.name for o in left] == ["md5"]

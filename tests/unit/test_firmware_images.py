@@ -48,7 +48,20 @@ def test_every_operation_lies_in_an_image_of_each_board(name):
     images = {operation: image_for(board, Operation(operation)).name for operation in NAMES}
     assert set(images.values()) <= set(board["images"])
     with pytest.raises(Unsupported, match=name):
-        image_for({**board, "images": {"aes": ["aes-*"]}}, Operation("sha256"))
+        image_for({**board, "images": {"aes": ["aes-*"]}}, Operation("md5"))
+
+
+def test_what_does_not_fit_is_looked_for_in_smaller_images():
+    board, operation = boards.load(BOARD), Operation("sha256", variant="workspace=static")
+    unfit: list[Image] = []
+    for name in ("all", "others", "op-sha256"):
+        image = image_for(board, operation, unfit)
+        assert (image.name, image.workspace) == (name, "static")
+        unfit.append(image)
+    with pytest.raises(Unsupported, match="no image of stm32vldiscovery holds an operation 'sha256'"):
+        image_for(board, operation, unfit)
+    # With other settings they may fit.
+    assert image_for(board, Operation("sha256"), unfit).name == "all"
 
 
 def test_an_image_has_the_operations_profile_clock_and_variant():

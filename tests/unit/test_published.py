@@ -210,7 +210,7 @@ def test_memory_from_a_file_stands_beside_what_was_published(capsys, tmp_path):
     status, out, _ = run(capsys, str(memory))
     assert status == 0 and "emulated" in out and all(len(line) <= 80 for line in out.splitlines())
     (line,) = [line for line in out.splitlines() if line.startswith("  aes-128-ctr, 64 B")]
-    assert line.split()[-2:] == ["800", "0.5"]  # 800 bytes over 1600
+    assert line.split()[-2:] == ["800", "0.500"]  # 800 bytes over 1600
     assert "Nothing stands beside cortexm_discovery," in out
     memory.write_text('{"schema": "another/1"}')
     status, _, err = run(capsys, str(memory))
