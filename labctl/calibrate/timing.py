@@ -131,6 +131,10 @@ def _of_pulse(bench: Bench, fixture: Fixture, progress: Progress) -> tuple[Found
 
 def _of_crystal(bench: Bench, progress: Progress) -> tuple[Found, dict[str, Record]]:
     """Compare cycles with durations, of long busy windows less the null windows' mean."""
+    if bench.dut.hello()["counter"] == "none":
+        raise ConfigError(
+            f"{bench.board['name']} has no cycle counter, so its crystal is no reference: use a pulse (--against pulse)"
+        )
     progress("empty windows", 0, 2)
     clock_hz, tolerance = float(bench.board["clock_hz"]), float(bench.board["crystal_tolerance_ratio"])
     one_s = expected_duration_s(bench, Operation("busy"))

@@ -305,3 +305,11 @@ def test_a_clock_for_every_board():
         with pytest.raises(ConfigError, match=f"{name} runs at"):
             boards.at_clock(name, 1e6)
     assert firmware.default_image("stm32f0discovery").name == "aes"
+
+
+def test_a_crystal_is_no_reference_without_a_counter(labctl, tmp_path):
+    """ARM DDI 0432: the M0 counts no cycles that a duration could be compared with."""
+    images("stm32f0discovery", Operation("null"))
+    arguments = ["--against", "crystal", "--board", "stm32f0discovery"]
+    done = labctl("calibrate", "timebase", *arguments, cwd=tmp_path, status=2)
+    assert "no cycle counter" in " ".join(done.stderr.split())
