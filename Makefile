@@ -11,7 +11,7 @@ PROFILE := Os
 ELFS   := $(foreach board,$(BOARDS),$(BUILD)/firmware/$(board)/$(PROFILE)/firmware.elf)
 READY  := $(VENV)/.ready
 
-.PHONY: help measure test sweep check unit setup firmware bench clean
+.PHONY: help measure test sweep check unit setup firmware boards clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,12 +49,16 @@ $(VENV)/.warm: $(READY) $(wildcard labctl/*/*.py instruments/sim/*.py instrument
 	$(BIN)/labctl measure --shunt 1.3 --op sha256 --runs 2 --out $(BUILD)/warm --json > $(BUILD)/warm.json
 	@touch $@
 
-firmware: ## cross-compile the firmware of every board
+firmware: ## cross-compile the firmware of the usual board
 	@setup/apt.sh "gcc-arm-none-eabi libnewlib-arm-none-eabi" \
 	  "arm-none-eabi-gcc /usr/lib/arm-none-eabi/newlib/nano.specs /usr/include/newlib/string.h"
 	@for board in $(BOARDS); do \
 	  $(MAKE) --no-print-directory -C firmware BOARD=$$board PROFILE=$(PROFILE) BUILD=../$(BUILD) || exit; \
 	done
+
+boards: setup ## the firmware of all five boards
+	$(BIN)/labctl firmware build --board stm32f0discovery --board stm32vldiscovery --board stm32f4discovery \
+	  --board stm32f7discovery --board launchxl-cc26x2r1
 
 clean: ## remove what was built (not the virtual environment)
 	rm -rf $(BUILD)
