@@ -367,7 +367,7 @@ class Terminal:
     def __init__(self, *arguments: str) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        # Ctrl-C makes the terminal forget what was not read yet, right after the signal: words written between are lost.
+        # Ctrl-C makes a terminal forget what was not read yet, right after the signal: words in between would be lost.
         modes = termios.tcgetattr(slave)
         modes[3] |= termios.NOFLSH
         termios.tcsetattr(slave, termios.TCSANOW, modes)
