@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Wires:
     waiting: Callable[[int], None]
 
 
-class SerialPort(Registers):
+class SerialPort(Registers, ABC):
     """A port; sending takes no emulated time, and what is received is never overrun."""
 
     def __init__(self, wires: Wires, reset: dict[int, int], clocked: Callable[[], bool]) -> None:
@@ -40,9 +41,9 @@ class SerialPort(Registers):
         self.wires = wires
         self._n_empty_polls = 0
 
+    @abstractmethod
     def baud(self) -> float:
         """Give the rate that the registers and the clock select, 0 where none."""
-        raise NotImplementedError
 
     def poll(self, listening: bool) -> bool:
         """Tell whether a byte can be read; firmware that only asks is told to wait."""

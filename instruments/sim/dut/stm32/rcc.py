@@ -6,6 +6,7 @@ as soon as it is enabled; what drives the core cannot be switched off, and a PLL
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ class Oscillators:
     hse_dead: bool = False
 
 
-class Rcc(Registers):
+class Rcc(Registers, ABC):
     """What the families share: CR at 0x00, a CFGR with SW, SWS and HPRE in the same bits."""
 
     CFGR = 0x04
@@ -38,13 +39,13 @@ class Rcc(Registers):
         super().__init__({0x00: 0x83, self.CFGR: 0, **reset})
         self._oscillators = oscillators
 
+    @abstractmethod
     def pll_hz(self) -> float:
         """Give what the PLL would put out with its present settings, 0 where it cannot lock."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pll_source(self) -> int:
         """Give the oscillator that the PLL's settings name: 0 internal, 1 external."""
-        raise NotImplementedError
 
     def guard(self, offset: int, value: int) -> int:
         """Give the value that a register takes while the PLL is on."""
@@ -93,9 +94,9 @@ class Rcc(Registers):
         """Give the clock of an APB bus from its three bits of prescaler."""
         return self.core_hz() / (2 << (prescaler & 3) if prescaler & 4 else 1)
 
+    @abstractmethod
     def serial_hz(self, enable_offset: int) -> float:
         """Give the clock of the serial port whose clock enable lies at this offset."""
-        raise NotImplementedError
 
     def objection(self) -> str:
         """Say why the chip fails at its present clocks; empty where it does not."""
