@@ -44,7 +44,7 @@ class Attempt:
     `state` is "done" or "failed"; with `final` no further attempt follows. `failure` is one of `FAILURES` or "", and
     `error` says what happened, without addresses and paths. `capture` is the file's path in the campaign's folder with
     its size and the CRC-32 of all its bytes; a failed attempt that took a capture has one too. `row` holds the result
-    as `report.table.to_json_rows` spells it, without captures. Times are UTC, `elapsed_s` is of a clock that no one sets.
+    as `report.table.to_json_rows` spells it, without captures. Times are UTC; `elapsed_s` is by a clock nobody sets.
     """
 
     item: int
