@@ -151,6 +151,7 @@ class Bench:
         }
         if self.simulation is not None:
             facts["seed"] = self.simulation.seed
+            facts["stream"] = self.simulation.stream
             facts["world_supply_v"] = self.board["supply"]["node_mcu_v"]
         return facts
 
@@ -278,20 +279,23 @@ def open_bench(
     overrides: Callable[[BenchFile], BenchFile],
     ask: Callable[[str], object],
     seed: int = 1,
+    stream: int = 0,
     clock_hz: float | None = None,
     elf: Path | None = None,
 ) -> Iterator[Bench]:
     """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out.
 
-    `clock_hz` is one of the board's clocks, by default its first; `elf` is the image that the emulated DUT runs, by
-    default the board's usual one. Raises Unsupported for a clock that the board has not.
+    `seed` draws the emulated bench's fixed errors, seed and `stream` what is random in time there; one seed with
+    several streams is one bench at several times. `clock_hz` is one of the board's clocks, by default its first; `elf`
+    is the image that the emulated DUT runs, by default the board's usual one. Raises Unsupported for a clock that the
+    board has not.
     """
     with contextlib.ExitStack() as stack:
         simulation = None
         if file is None:
-            simulation = Simulation(boards.at_clock(board_name or boards.DEFAULT, clock_hz), seed, elf=elf)
+            board = boards.at_clock(board_name or boards.DEFAULT, clock_hz)
+            simulation = Simulation(board, seed, stream=stream, elf=elf)
             file = overrides(simulation.bench_file())
-            board = simulation.board
             wiring = wiring_of(file, board)
             stack.callback(simulation.stop)
             simulation.start(file)

@@ -106,11 +106,16 @@ class Control:
 
 
 class Simulation:
-    """One run of the simulator for one board, at the clock that `elf` is built for; `seed` draws its world's errors."""
+    """One run of the simulator for one board, at the clock that `elf` is built for.
 
-    def __init__(self, board: dict[str, Any], seed: int, *, elf: Path | None = None) -> None:
+    `seed` draws what is fixed in its world (shunt, supply, crystal, the scope's errors), seed and `stream` what is
+    random in time (noise, the phase of the samples): runs of one seed are the same bench at other times.
+    """
+
+    def __init__(self, board: dict[str, Any], seed: int, *, stream: int = 0, elf: Path | None = None) -> None:
         self.board = board
         self.seed = seed
+        self.stream = stream
         self.elf = elf or default_elf(board["name"])
         self.faults: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -147,6 +152,7 @@ class Simulation:
             "board": self.board,
             "elf": str(self.elf),
             "seed": self.seed,
+            "stream": self.stream,
             "shunt": {
                 "resistance_ohm": file.shunt.resistance_ohm,
                 "tolerance_ratio": file.shunt.tolerance_ratio,

@@ -45,7 +45,9 @@ class Plan:
 class Acquisition:
     """Take the segments of a plan in a thread of its own."""
 
-    def __init__(self, world: World, clock: SampleClock, plan: Plan, seed: int, number: int) -> None:
+    def __init__(
+        self, world: World, clock: SampleClock, plan: Plan, seed: int, number: int, stream: int = 0
+    ) -> None:
         self.plan = plan
         self.codes = {c: np.empty((plan.n_segments, plan.n_points), np.uint8) for c in plan.front_ends}
         self.trigger_s: list[float] = []  # after the first trigger, as the instrument believes
@@ -56,7 +58,7 @@ class Acquisition:
         self.done = threading.Event()
         self._world = world
         self._clock = clock
-        self._noise = {c: noise_generator(seed, c, number) for c in plan.front_ends}
+        self._noise = {c: noise_generator(seed, c, number, stream) for c in plan.front_ends}
         self._force = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="acquisition", daemon=True)

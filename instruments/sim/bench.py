@@ -48,12 +48,16 @@ def real_firmware(config: Mapping[str, Any], world: World, on_uart: Callable[[by
 class Bench:
     """Start every server at once and boot the DUT beside them; what needs the DUT waits for it.
 
-    Raises ValueError, KeyError or TypeError for a configuration that does not fit.
+    The configuration's `seed` draws what is fixed on a bench: shunt, supply, crystal, gain, offset, time base, skew.
+    With `stream` (0 where it is left out) it draws what is random in time: noise, the phase of the samples, the wander
+    of a generator's pulses. Raises ValueError, KeyError or TypeError for a configuration that does not fit.
     """
 
     def __init__(self, config: Mapping[str, Any], make_dut: DutFactory = real_firmware) -> None:
         self.config = config
-        self.seed = int(config["seed"])
+        self.seed, self.stream = int(config["seed"]), int(config.get("stream", 0))
+        if self.stream < 0:
+            raise ValueError(f"stream: {self.stream} must not be less than 0")
         self.circuit = Circuit.drawn(config)
         self.world = World(self.circuit)
         wiring = config["wiring"]
@@ -75,6 +79,7 @@ class Bench:
             lambda: self.world,
             self.seed,
             self._signals,
+            stream=self.stream,
             has_bulk_segments=config.get("scope", {}).get("bulk_segments", True),
         )
         self.switch = Switch(self._power, self._has_power)
@@ -130,7 +135,7 @@ class Bench:
             self.world.shunt_at_pin = what == "pulse"
             if what != "dut":
                 self.nominal = nominal
-                self._fixture = Fixture(self.world, self.seed, what, nominal, on, runs)
+                self._fixture = Fixture(self.world, self.seed, what, nominal, on, runs, self.stream)
                 return
             self._fixture = None
             if on:

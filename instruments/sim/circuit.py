@@ -16,6 +16,11 @@ def draw(seed: int, *key: object) -> float:
     return float(np.random.default_rng([seed, *words]).uniform(-1.0, 1.0))
 
 
+def of_stream(stream: int) -> tuple[int, ...]:
+    """Return what a stream adds to the key of what is random in time: nothing for 0, the usual one."""
+    return (stream,) if stream else ()
+
+
 @dataclass(frozen=True)
 class Circuit:
     """True values of what the DUT is wired to, drawn inside their tolerances."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from instruments.sim.circuit import draw
+from instruments.sim.circuit import draw, of_stream
 from instruments.sim.pin import SETTLED_TAUS
 from instruments.sim.world import World
 
@@ -76,14 +76,16 @@ class Fixture:
     else only when fired.
     """
 
-    def __init__(self, world: World, seed: int, what: str, nominal: Nominal, on: bool, runs: bool = False) -> None:
+    def __init__(
+        self, world: World, seed: int, what: str, nominal: Nominal, on: bool, runs: bool = False, stream: int = 0
+    ) -> None:
         circuit = world.circuit
         self._world, self._what = world, what
         self._stretch = 1.0 + nominal.pulse_ratio(seed)
         self._nominal = nominal
         self._meter = 1.0 + nominal.meter_ratio(seed)
         self._load_a = circuit.supply_v / (nominal.true_load_ohm(seed) + circuit.shunt_ohm)
-        self._wander = np.random.default_rng([seed, zlib.crc32(b"fixture")])
+        self._wander = np.random.default_rng([seed, zlib.crc32(b"fixture"), *of_stream(stream)])
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self.power(on)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instruments.sim.circuit import draw
+from instruments.sim.circuit import draw, of_stream
 from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU, World
 
 GAIN_LIMIT_RATIO = 0.02
@@ -57,11 +57,14 @@ class ChannelSetup:
 
 
 class SampleClock:
-    """The scope's time base: it runs for ever, from a phase nobody chose, and off by a little."""
+    """The scope's time base: it runs for ever, from a phase nobody chose, and off by a little.
 
-    def __init__(self, seed: int) -> None:
+    `stream` draws another phase; how far it is off hangs on the seed alone.
+    """
+
+    def __init__(self, seed: int, stream: int = 0) -> None:
         self.error_ratio = TIMEBASE_LIMIT_RATIO * draw(seed, "timebase")
-        self._phase = 0.5 + 0.5 * draw(seed, "phase")
+        self._phase = 0.5 + 0.5 * draw(seed, "phase", *of_stream(stream))
 
     def true_s(self, believed_s: float) -> float:
         """Return how long a stretch really lasts that the instrument takes for `believed_s`."""
@@ -169,6 +172,7 @@ class FrontEnd:
         return codes.astype(np.uint8)
 
 
-def noise_generator(seed: int, channel: int, n_acquisitions: int) -> np.random.Generator:
-    """Return the noise of one channel in one acquisition since power-up; the same seed repeats it."""
-    return np.random.Generator(np.random.SFC64([seed, zlib.crc32(b"noise"), channel, n_acquisitions]))
+def noise_generator(seed: int, channel: int, n_acquisitions: int, stream: int = 0) -> np.random.Generator:
+    """Return the noise of one channel in one acquisition since power-up; the same seed and stream repeat it."""
+    words = [seed, zlib.crc32(b"noise"), channel, n_acquisitions, *of_stream(stream)]
+    return np.random.Generator(np.random.SFC64(words))

@@ -85,13 +85,19 @@ class InfiniiVision(Instrument):
     """The oscilloscope: settings, acquisition, read-out. `world` is asked for only when something is acquired."""
 
     def __init__(
-        self, world: Callable[[], World], seed: int, signals: dict[int, str], *, has_bulk_segments: bool = True
+        self,
+        world: Callable[[], World],
+        seed: int,
+        signals: dict[int, str],
+        *,
+        stream: int = 0,
+        has_bulk_segments: bool = True,
     ) -> None:
         super().__init__()
         self._world = world
-        self._seed = seed
+        self._seed, self._stream = seed, stream
         self._signals = signals
-        self._clock = SampleClock(seed)
+        self._clock = SampleClock(seed, stream)
         self._settings = Settings()
         self._acquisition: Acquisition | None = None
         self._n_acquisitions = 0
@@ -281,7 +287,9 @@ class InfiniiVision(Instrument):
         )
 
     def _begin(self) -> Acquisition:
-        acquisition = Acquisition(self._world(), self._clock, self._plan(), self._seed, self._n_acquisitions)
+        acquisition = Acquisition(
+            self._world(), self._clock, self._plan(), self._seed, self._n_acquisitions, self._stream
+        )
         self._n_acquisitions += 1
         self._acquisition = acquisition
         self._set(index=1)

@@ -126,3 +126,14 @@ def test_an_open_input_shows_nothing_and_never_triggers():
     world = steady_world(10e-3)
     assert not front.volts(world, 0.5, 1e-6, 10).any()
     assert math.isnan(front.crossing(world, 0.0, 0.0, True))
+
+
+def test_a_stream_draws_what_is_random_in_time_and_nothing_that_is_fixed():
+    silence = np.zeros(1000)
+    front = front_end(signal="open")
+    codes = [front.digitize(silence, noise_generator(1, 1, 0, stream)).tobytes() for stream in (0, 0, 1, 2)]
+    assert codes[0] == codes[1]
+    assert len(set(codes)) == 3
+    clocks = [SampleClock(3, stream) for stream in (0, 1, 2)]
+    assert len({clock.first_tick_s(0.1, 1e-6) for clock in clocks}) == 3
+    assert len({clock.error_ratio for clock in clocks}) == 1
