@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from instruments.protocols import AcquisitionSettings, ChannelSettings, TriggerSettings
 from instruments.record import Record
 from labctl.bench import Bench
-from labctl.dut import unknown_operation
+from labctl.dut import PAUSE_MAX_S, unknown_operation
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import DutReport, Operation
 
-# Silence recorded on either side of a window, as part of its length.
+# Silence recorded on either side of a window, as part of its length, and that of the DUT as part of what is recorded.
 MARGIN_RATIO = 0.15
+PAUSE_RATIO = 1.5
 MARGIN_MIN_S = 20e-6
 # Room for 1 - exp(-10) of the decoupling's settling on either side of a window.
 MARGIN_TAUS = 10
@@ -52,7 +53,7 @@ def take_series(
     bench.scope.configure(
         AcquisitionSettings((*shunt, trigger_channel), trigger, span_s, margin_s, operation.n_runs)
     )
-    ready = bench.dut.prepare(operation, pause_s=1.5 * margin_s + DITHER_S)
+    ready = bench.dut.prepare(operation, pause_s=PAUSE_RATIO * margin_s + DITHER_S)
     if bench.simulation is not None:
         bench.simulation.windows()  # those of the warm-up are not of the series
     bench.scope.arm()
@@ -98,7 +99,9 @@ def trigger_settings(bench: Bench) -> tuple[ChannelSettings, TriggerSettings]:
 
 
 def _margin_s(bench: Bench, duration_s: float) -> float:
-    return max(MARGIN_RATIO * duration_s, MARGIN_TAUS * tau_s(bench) + DITHER_S, MARGIN_MIN_S)
+    # Beside the longest windows, as much as the DUT can pause.
+    share_s = min(MARGIN_RATIO * duration_s, (PAUSE_MAX_S - DITHER_S) / PAUSE_RATIO)
+    return max(share_s, MARGIN_TAUS * tau_s(bench) + DITHER_S, MARGIN_MIN_S)
 
 
 def tau_s(bench: Bench) -> float:

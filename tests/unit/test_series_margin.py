@@ -1,0 +1,48 @@
+"""What lies beside a window: recorded by the scope, and slept by the DUT, which cannot sleep for ever."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from labctl.dut import PAUSE_MAX_S
+from labctl.model import Operation
+from labctl.series import take_series
+
+
+class Reached(Exception):
+    """The series was prepared."""
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "margin_s"),
+    # 15 % of the window; of a minute it would be 9 s, and the pauses half as long again more than the DUT has.
+    [(1.0, 0.15), (40.0, 6.0), (60.0, pytest.approx(10 / 1.5, rel=1e-4)), (300.0, pytest.approx(10 / 1.5, rel=1e-4))],
+)
+def test_beside_a_long_window_lies_what_the_dut_can_pause(duration_s, margin_s):
+    asked = {}
+
+    def configure(settings):
+        asked["acquisition"] = settings
+
+    def prepare(operation, pause_s):
+        asked["pause_s"] = pause_s
+        raise Reached
+
+    shunt = SimpleNamespace(resistance_ohm=1.3, decoupling_f=None)
+    bench = SimpleNamespace(
+        scope=SimpleNamespace(capabilities=lambda: SimpleNamespace(segments_max=1000), configure=configure),
+        dut=SimpleNamespace(prepare=prepare),
+        board={"pins": {"level_v": 3.0}},
+        wiring=SimpleNamespace(trigger_channel="CH2", trigger_edge="rising", shunt=shunt),
+        file=SimpleNamespace(scope=SimpleNamespace(trigger_probe_ratio=1.0)),
+        simulation=None,
+    )
+    with pytest.raises(Reached):
+        take_series(bench, Operation("ecdsa-p256", n_runs=3), (), duration_s)
+    acquisition = asked["acquisition"]
+    assert acquisition.pre_s == margin_s
+    assert acquisition.span_s == pytest.approx(duration_s + 2 * acquisition.pre_s)
+    # Two pauses lie between windows, two margins of the record: the DUT's silence is the longer.
+    assert acquisition.pre_s < asked["pause_s"] <= PAUSE_MAX_S
