@@ -27,10 +27,12 @@ _N_RUNS = 3
 
 @dataclass(frozen=True)
 class Quick:
-    """How a quick run on the emulated bench is to be done."""
+    """How a quick run on the emulated bench is to be done; `sizes` are for messages whose size was not published."""
 
     out: Path
     profiles: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
     seed: int = 1
 
 
@@ -45,8 +47,9 @@ def measure_published(
     if not wanted:
         raise ConfigError("--measure: of these tables labctl has no board and operation; labctl measure takes others")
     for board, (names, sizes) in wanted.items():
-        messages = tuple(sizes) if any(map(takes_message, names)) else ()
-        choice = Choice((board,), tuple(names), profiles=quick.profiles, sizes=messages, n_runs=_N_RUNS)
+        messages = tuple(sizes) or quick.sizes if any(map(takes_message, names)) else ()
+        choice = Choice((board,), tuple(names), profiles=quick.profiles, variants=quick.variants, sizes=messages,
+                        n_runs=_N_RUNS)
         # No bench file: this never touches instruments, so nobody is to be asked anything.
         found = Survey(choice, Plan((), quick.out), None, lambda file: file.with_values(shunt_ohm=_SHUNT_OHM),
                        lambda _: None, quick.seed)

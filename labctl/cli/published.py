@@ -23,6 +23,10 @@ from labctl.errors import ConfigError
 @click.option("--measure", "measured", is_flag=True, help="Measure on the emulated bench what can stand beside them.")
 @click.option("--profile", "profiles", multiple=True, type=click.Choice(["Os", "O2", "O3", "O0"]),
               help="With --measure: compiler's optimisation [default: Os].")
+@click.option("--variant", "variants", multiple=True, metavar="KEY=VALUE,…",
+              help="With --measure: as of labctl measure, e.g. ecp=plain [default: plain].")
+@click.option("--bytes", "sizes", multiple=True, type=click.IntRange(1),
+              help="With --measure: message size where none was published [default: 64].")
 @click.option("--out", type=click.Path(path_type=Path), help="With --measure: folder for the captures [default: "
               "captures/DATE].")
 @json_option
@@ -32,6 +36,8 @@ def command(
     operation: str | None,
     measured: bool,
     profiles: tuple[str, ...],
+    variants: tuple[str, ...],
+    sizes: tuple[int, ...],
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -43,14 +49,17 @@ def command(
     from labctl.report import published as report
 
     tables = chosen(board, operation)
-    if not measured and (profiles or out):
-        raise ConfigError("--profile and --out go with --measure")
+    if not measured and (profiles or variants or sizes or out):
+        raise ConfigError("--profile, --variant, --bytes and --out go with --measure")
     if files and measured:
         raise ConfigError("results come from files or from --measure, not from both: labctl published FOLDER")
     found: list[Any] = []
     status = 0
     if measured:
-        found, status = _measure(tables, out, profiles, as_json)
+        from labctl.publishedsurvey import Quick
+
+        folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        found, status = _measure(tables, Quick(folder, profiles, variants, sizes), as_json)
     elif files:
         found, status = _read(files)
     pairs = compare(tables, found)
@@ -73,23 +82,22 @@ def _read(files: tuple[Path, ...]) -> tuple[list[Any], int]:
     return found, status
 
 
-def _measure(tables: list[Any], out: Path | None, profiles: tuple[str, ...], as_json: bool) -> tuple[list[Any], int]:
+def _measure(tables: list[Any], quick: Any, as_json: bool) -> tuple[list[Any], int]:
     from labctl.cli.output import EXIT_PARTIAL, Output
     from labctl.model import MissingRow
-    from labctl.publishedsurvey import Quick, measure_published, read_found
+    from labctl.publishedsurvey import measure_published, read_found
     from labctl.report.labels import missing_sentences
 
-    folder = out or Path("captures") / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     missing: list[MissingRow] = []
     found: list[Any] = []
     with Output(quiet=as_json) as output:
-        for path in measure_published(tables, Quick(folder, profiles), output.progress, missing.append):
+        for path in measure_published(tables, quick, output.progress, missing.append):
             found += read_found(path)
     for sentence in missing_sentences(missing):
         click.echo(f"labctl: {sentence}", err=True)
     if missing and not found:
         raise missing[0].error
-    click.echo(f"captures in {folder}", err=True)
+    click.echo(f"captures in {quick.out}", err=True)
     return found, EXIT_PARTIAL if missing else 0
 
 

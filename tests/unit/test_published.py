@@ -16,6 +16,7 @@ from labctl.errors import ConfigError
 from labctl.operations import NAMES
 from labctl.published.compare import Found, chosen, compare, of_memory, to_measure
 from labctl.published.tables import Column, half_step_of, load, value_of
+from labctl.publishedsurvey import Quick, measure_published
 from labctl.report.published import cell, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,7 +220,9 @@ def test_memory_from_a_file_stands_beside_what_was_published(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--profile", "O0"], "go with --measure"), (["--measure", "."], "not from both"),
+    [(["--profile", "O0"], "go with --measure"), (["--variant", "ecp=plain"], "go with --measure"),
+     (["--bytes", "64"], "go with --measure"), (["--measure", "--variant", "ecp=slow"], "ecp=tuned|plain"),
+     (["--measure", "."], "not from both"),
      (["--measure", "--board", "atmega8"], "has no board"), (["no-such-folder"], "does not exist")],
 )
 def test_usage_errors(capsys, arguments, words):
@@ -230,6 +233,20 @@ def test_usage_errors(capsys, arguments, words):
 def test_a_folder_without_captures_is_named(capsys, tmp_path):
     status, _, err = run(capsys, str(tmp_path))
     assert status == 2 and "holds no captures" in err
+
+
+def test_settings_reach_the_survey_and_a_published_size_stays(monkeypatch, tmp_path):
+    choices = []
+    monkeypatch.setattr("labctl.publishedsurvey.survey", lambda wanted, *_: choices.append(wanted.choice) or [])
+    quick = Quick(tmp_path, ("Os", "O0"), ("plain", "ecp=plain"), (128,))
+    assert list(measure_published(load(), quick, print, print)) == []
+    sizes = {choice.boards[0]: choice.sizes for choice in choices}
+    assert sizes == {board: (64, 8000, 16000) if board == "launchxl-cc26x2r1" else (128,) for board in boards.names()}
+    assert {(choice.profiles, choice.variants) for choice in choices} == {(quick.profiles, quick.variants)}
+    # Signatures have no message: none is asked for.
+    choices.clear()
+    list(measure_published(chosen("stm32f4*", "ecdsa*"), quick, print, print))
+    assert [choice.sizes for choice in choices] == [()]
 
 
 def test_a_quick_run_measures_what_it_prints(capsys, tmp_path):
