@@ -5,6 +5,8 @@
     │   ├── NobodyThere         something has to be done by hand, and nobody is at the keyboard
     │   └── Unsupported         what this DUT, image or board has not; others may go on without it (then 4)
     ├── EnvironmentFault   3    a tool, package or permission is missing on this machine
+    │   ├── DiskFull            no room left; going on helps once there is some
+    │   └── BusyFault           somebody else holds the bench or the folder
     ├── DeviceError        1    the device under test misbehaves
     │   ├── DeviceTransient     trying again may help (time-out, garbled line)
     │   └── DeviceStable        it will not (firmware of another board, operation unknown)
@@ -39,6 +41,14 @@ class EnvironmentFault(LabctlError):
     """Something that should be installed or permitted is not."""
 
     exit_status = 3
+
+
+class DiskFull(EnvironmentFault):
+    """No room left on the disk, or in the quota: the same may do once there is some."""
+
+
+class BusyFault(EnvironmentFault):
+    """A bench or a folder that another process holds."""
 
 
 class DeviceError(LabctlError):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from labctl.errors import EnvironmentFault, FileFault
+from labctl.errors import DiskFull, EnvironmentFault, FileFault
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
@@ -30,9 +30,9 @@ class Sink:
         self._error: BaseException | None = None
 
     def check(self) -> None:
-        """Raise the first error that a call met: EnvironmentFault for one of the disk, any other as it is."""
+        """Raise the first error that a call met: see `new_file` for one of the disk, any other as it is."""
         if self._error is not None:
-            with _explained(self._path):
+            with explained(self._path):
                 raise self._error
 
     def write(self, data: memoryview | bytes) -> int:
@@ -109,9 +109,10 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Sink]:
 
     The file is fsynced, linked or renamed into place, and the folder fsynced. When the block raises, or the process
     dies at any write, `path` is as before; what a dead writer left in the folder goes with the next one.
-    Raises FileFault where `path` exists and `overwrite` is false, EnvironmentFault where it cannot be written.
+    Raises FileFault where `path` exists and `overwrite` is false, DiskFull where there is no room, EnvironmentFault
+    where it cannot be written otherwise.
     """
-    with _explained(path):
+    with explained(path):
         if not overwrite and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, "exists", str(path))
         _remove_leftovers(path.parent)
@@ -124,10 +125,10 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Sink]:
             sink.check()  # what came first, not what followed from it
             raise
         sink.check()
-        with _explained(path):
+        with explained(path):
             os.fsync(descriptor)
             _put_in_place(temporary, path, overwrite)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -153,13 +154,15 @@ def _create_locked(path: Path) -> tuple[Path, int]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Say of an OSError of the block what could not be written, why, and what to do: as `new_file` raises."""
     try:
         yield
     except FileExistsError as error:
         raise FileFault(f"{path} exists already and is kept; choose another name, or remove it first") from error
     except OSError as error:
-        raise EnvironmentFault(f"cannot write {path}: {_reason(error)}") from error
+        fault = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else EnvironmentFault
+        raise fault(f"cannot write {path}: {_reason(error)}") from error
 
 
 def _put_in_place(temporary: Path, path: Path, overwrite: bool) -> None:
@@ -179,7 +182,8 @@ def _put_in_place(temporary: Path, path: Path, overwrite: bool) -> None:
         os.unlink(temporary)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder outlast a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
