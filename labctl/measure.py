@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from labctl.firmware import mismatch
 from labctl.frontend import choose_range, look, take_zero, utc_text
 from labctl.model import Capture, Operation
 from labctl.operations import OF_IMAGE, parts, spelled
-from labctl.series import Series, expected_duration_s, take_series
+from labctl.series import expected_duration_s, take_series, warm_up
 from labctl.simulation import truth_per_iteration
 from labctl.store import capture_name, write_capture
 
@@ -42,13 +42,15 @@ class Plan:
 
     `zero` is a capture whose zero reading is applied instead of a new one, `calibrations` are files of calibrations. A
     gain calibration dictates range and offset, as a dated zero reading does. `temperature_degc` goes into the captures.
+    Before each series the DUT runs `n_warmup` windows that nobody records.
     """
 
     operations: tuple[Operation, ...]
-    out: Path
+    out: Path = Path()
     zero: Path | None = None
     calibrations: tuple[Path, ...] = ()
     temperature_degc: float | None = None
+    n_warmup: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,26 @@ def measure(
     `missing` is told of each operation that the DUT has not, or not so; unless it raises, the others go on. Raises
     LabctlError or InstrumentError; the scope is stopped on the way out, whatever happens.
     """
+    with _folder(plan.out), contextlib.closing(_take(bench, plan, progress, missing)) as captures:
+        for number, taken, capture in captures:
+            yield _store(plan, number, taken, capture)
+
+
+def take(
+    bench: Bench, plan: Plan, progress: Progress = lambda *_: None, missing: Missing = refuse
+) -> Iterator[Capture]:
+    """Measure every operation of the plan as `measure` does, and yield each capture without storing it."""
+    with contextlib.closing(_take(bench, plan, progress, missing)) as captures:
+        for _, _, capture in captures:
+            yield capture
+
+
+def _take(
+    bench: Bench, plan: Plan, progress: Progress, missing: Missing
+) -> Generator[tuple[int, datetime.datetime, Capture], None, None]:
+    """Measure; yield each capture with the number of its operation in the plan, from 1, and the time it was taken."""
     dated = read_dated(plan.calibrations, plan.zero)
-    with session(bench, plan.out):
+    with _stopped(bench):
         check_bench(dated, bench)
         hello = bench.dut.hello()
         manifest = {**bench.dut.manifest(), "build": hello["build"]}
@@ -88,12 +108,26 @@ def measure(
             progress(f"{operation.name}: {operation.n_runs} runs", number + 1, n_steps)
             try:
                 duration_s = expected_duration_s(bench, operation)
+                warm_up(bench, operation, plan.n_warmup)
                 series = take_series(bench, operation, front_end.shunt, duration_s)
             except Unsupported as error:  # in the trials already, unless dated findings made them needless
                 missing(operation, error)
                 continue
             check_record(bench, series.record, dated, front_end.zero)
-            yield _store(bench, plan, dated, number, series, null_series, front_end.zero, manifest)
+            taken = datetime.datetime.now(datetime.UTC)
+            truth = truth_per_iteration(series.truth, null_series.truth, operation) if bench.simulation else None
+            yield number, taken, Capture(
+                records={"series": series.record, "null": null_series.record, "zero": front_end.zero},
+                wiring=bench.wiring,
+                operation=operation,
+                board=bench.board,
+                dut_report=series.report,
+                null_report=null_series.report,
+                manifest=manifest,
+                provenance=provenance(bench, taken, plan.temperature_degc),
+                truth=truth,
+                calibrations=dated.calibrations,
+            )
         progress("done", n_steps, n_steps)
 
 
@@ -111,8 +145,22 @@ def session(bench: Bench, out: Path) -> Iterator[None]:
 
     Raises EnvironmentFault where the folder cannot be written.
     """
+    with _stopped(bench), _folder(out):
+        yield
+
+
+@contextlib.contextmanager
+def _stopped(bench: Bench) -> Iterator[None]:
+    """Stop the scope at the end of the block, whatever happens."""
+    try:
+        yield
+    finally:
+        _quietly(bench.scope.stop)
+
+
+@contextlib.contextmanager
+def _folder(out: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.callback(_quietly, bench.scope.stop)
         if _make_folder(out):
             stack.callback(_remove_if_empty, out)
         yield
@@ -186,33 +234,10 @@ def _quietly(action: Callable[[], None]) -> None:
         action()
 
 
-def _store(
-    bench: Bench,
-    plan: Plan,
-    dated: Dated,
-    number: int,
-    series: Series,
-    null: Series,
-    zero: Record,
-    manifest: dict[str, Any],
-) -> Path:
-    operation = plan.operations[number - 1]
-    truth = truth_per_iteration(series.truth, null.truth, operation) if bench.simulation is not None else None
-    taken = datetime.datetime.now(datetime.UTC)
-    capture = Capture(
-        records={"series": series.record, "null": null.record, "zero": zero},
-        wiring=bench.wiring,
-        operation=operation,
-        board=bench.board,
-        dut_report=series.report,
-        null_report=null.report,
-        manifest=manifest,
-        provenance=provenance(bench, taken, plan.temperature_degc),
-        truth=truth,
-        calibrations=dated.calibrations,
-    )
+def _store(plan: Plan, number: int, taken: datetime.datetime, capture: Capture) -> Path:
+    assert capture.operation is not None
     while True:
-        path = plan.out / capture_name(taken, bench.board["name"], operation, number)
+        path = plan.out / capture_name(taken, str(capture.board["name"]), capture.operation, number)
         try:
             return write_capture(path, capture)
         except FileFault:

@@ -87,6 +87,13 @@ def expected_duration_s(bench: Bench, operation: Operation) -> float:
     return max(report.cycles) / bench.board["clock_hz"] if report.cycles else ready.window_s
 
 
+def warm_up(bench: Bench, operation: Operation, n_runs: int) -> None:
+    """Let the DUT run `n_runs` windows of an operation that nobody records. Raises what the DUT raises."""
+    if n_runs:
+        ready = bench.dut.prepare(replace(operation, n_runs=n_runs), pause_s=MARGIN_MIN_S)
+        bench.dut.go(ANSWER_TIMEOUT_S + bench.slowdown * ready.series_s)
+
+
 def trigger_settings(bench: Bench) -> tuple[ChannelSettings, TriggerSettings]:
     """Set the trigger's channel so that it sees the pin's whole swing, and the trigger to its middle."""
     level_v = bench.board["pins"]["level_v"]
