@@ -72,3 +72,20 @@ class Event:
     text: str = ""
     bench: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What a campaign is to take, in which order, and on what.
+
+    `schedule` holds the numbers of all items in the order they are worked through. `benches` are facts of each bench:
+    plain values, or one level of tables of them, with a unique "name"; without resources, ports and the like.
+    """
+
+    name: str
+    seed: int
+    items: tuple[Item, ...]
+    schedule: tuple[int, ...]
+    benches: tuple[Mapping[str, Any], ...]
+    created_utc: str
+    software: str

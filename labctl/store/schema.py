@@ -80,10 +80,11 @@ def capture_name(taken: datetime, board: str, operation: Operation | None, numbe
     if operation and operation.bytes is not None:
         parts.append(str(operation.bytes))
     parts.append(f"{number:0{n_digits}d}")
-    return "-".join(_file_part(part) for part in parts) + ".h5"
+    return "-".join(file_part(part) for part in parts) + ".h5"
 
 
-def _file_part(text: str) -> str:
+def file_part(text: str) -> str:
+    """Spell any text as one part of a file's name."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in text)
     return kept.strip(".") or "_"
 
