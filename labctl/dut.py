@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from labctl.dut_link import BAUD_HZ, DutLink, GarbledLine, describe, frame, unframe
-from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported, WrongOutput
 from labctl.expected import expected_output
 from labctl.model import DutReport, Operation
 from labctl.operations import OF_IMAGE, families, implementations, parts
@@ -132,7 +132,7 @@ class Dut:
     def finish(self, timeout_s: float) -> DutReport:
         """Wait for the end of the series and check its report; `timeout_s` bounds the silence.
 
-        Raises DeviceStable for a wrong output, DeviceTransient for a garbled or missing report or a reset.
+        Raises WrongOutput for a wrong output, DeviceTransient for a garbled or missing report or a reset.
         """
         operation = self._prepared
         if operation is None:
@@ -208,7 +208,7 @@ class Dut:
 
     def _check_output(self, operation: Operation, values: dict[str, str], answer: str) -> int:
         if values.get("check") != "pass":
-            raise DeviceStable(
+            raise WrongOutput(
                 f"{operation.name} gave a wrong result on the DUT (run {values.get('bad_run', 'unknown')}): nothing "
                 "was measured; check supply, clock and the firmware's build"
             )
@@ -217,7 +217,7 @@ class Dut:
             raise DeviceTransient(f"{self.port}: the report {answer!r} has no checksum of the output: measure again")
         output = expected_output(operation)
         if output is not None and zlib.crc32(output * operation.n_runs) != int(crc_text, 16):
-            raise DeviceStable(
+            raise WrongOutput(
                 f"{operation.name}: the DUT calls its output right, but its checksum {crc_text} is not the one "
                 "computed here: firmware and labctl do not belong together, or the DUT computes wrongly"
             )
@@ -278,7 +278,7 @@ class Dut:
         if code == "argument":
             raise ConfigError(f"the DUT refuses: {text} (it was sent {command!r})")
         if code == "kat":
-            raise DeviceStable(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
+            raise WrongOutput(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
         raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")
 
     def _silence(self, command: str, silence_s: float, n_data: int) -> NoReturn:

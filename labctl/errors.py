@@ -10,6 +10,7 @@
     ├── DeviceError        1    the device under test misbehaves
     │   ├── DeviceTransient     trying again may help (time-out, garbled line)
     │   └── DeviceStable        it will not (firmware of another board, operation unknown)
+    │       └── WrongOutput     a wrong result, or a self-test that fails; after a power cycle it may be right
     ├── CaptureError       1    a capture cannot give a number: no edge, clipped, cut, too few samples
     └── FileFault          1    a file cannot be read: what it is, and what to do
 
@@ -61,6 +62,10 @@ class DeviceTransient(DeviceError):
 
 class DeviceStable(DeviceError):
     """A fault that will be met again."""
+
+
+class WrongOutput(DeviceStable):
+    """The DUT computed something else than it should: its firmware is wrong, or its supply or memory was."""
 
 
 class CaptureError(LabctlError):
