@@ -15,6 +15,18 @@ _PREFIX_EXPONENTS = {"p": -12, "n": -9, "u": -6, MICRO: -6, "\u03bc": -6, "m": -
 _SYMBOL_BY_EXPONENT = {3 * (i - 6): symbol for i, symbol in enumerate(("a", "f", "p", "n", MICRO, "m", "", *"kMGT"))}
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*(.*)", re.DOTALL)
+_TIMES = {"ms": Decimal("0.001")} | {
+    spelling: seconds
+    for seconds, spellings in ((1, "s sec second seconds"), (60, "min minute minutes"), (3600, "h hour hours"),
+                               (86400, "d day days"))
+    for spelling in spellings.split()
+}
+_TIME_PART = re.compile(rf"({_NUMBER})\s*({'|'.join(sorted(_TIMES, key=len, reverse=True))})(?![a-zA-Z])\s*")
+_SIZES = {"B": 1} | {
+    f"{prefix}{unit}": base**i
+    for unit, base in (("B", 1000), ("iB", 1024)) for i, prefixes in enumerate(("kK", "M", "G", "T"), 1)
+    for prefix in prefixes
+}
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9.]*,[0-9]")
 _PRINTED = {"ohm": "Ω"}
 
@@ -82,6 +94,53 @@ def parse_ratio(text: str | float, *, what: str = "ratio", positive: bool = Fals
     return _checked(Decimal(match[1]).scaleb(exponent), text, what, expected, positive=positive, unit="")
 
 
+def parse_time(text: str, *, what: str = "time") -> float:
+    """Read a span of time such as "8 h", "90 min", "1 h 30 min" or "500 ms" and return seconds, more than 0.
+
+    A number needs its unit here. Raises ConfigError for anything else, and for more than a year.
+    """
+    expected = "expected a number with its unit, for example '8 h', '90 min' or '2 s'"
+    typed = _with_unit(text, what, expected)
+    parts = [match.groups() for match in _TIME_PART.finditer(typed)]
+    if not parts or _TIME_PART.sub("", typed):
+        raise ConfigError(f"{what} {text!r} cannot be read; {expected}")
+    total = sum(Decimal(number) * _TIMES[unit] for number, unit in parts)
+    if not 0 < total <= _TIMES["d"] * 366:
+        raise ConfigError(f"{what} {text!r} must be more than 0 and at most a year; {expected}")
+    return float(total)
+
+
+def parse_size(text: str, *, what: str = "size") -> int:
+    """Read a size such as "20 GB" or "512 MiB" and return bytes, 1 or more. Raises ConfigError for anything else."""
+    expected = "expected a number with its unit, for example '20 GB' or '512 MiB'"
+    match = _QUANTITY.fullmatch(_with_unit(text, what, expected))
+    if match is None or match[2] not in _SIZES:
+        raise ConfigError(f"{what} {text!r} cannot be read; {expected}")
+    n_bytes = _checked(Decimal(match[1]) * _SIZES[match[2]], text, what, expected, positive=True, unit="bytes")
+    if not 1 <= n_bytes <= _SIZES["TB"] * 10**6:
+        raise ConfigError(f"{what} {text!r} is beyond what a disk holds; {expected}")
+    return round(n_bytes)
+
+
+def time_text(time_s: float) -> str:
+    """Print a span of time for a person, in two units at most: "45 s", "12 min", "3 h 20 min", "2 d 4 h"."""
+    if time_s < 99.5:
+        return f"{time_s:.0f} s"
+    n_min = round(time_s / 60)
+    if n_min < 100:
+        return f"{n_min} min"
+    hours, minutes = divmod(n_min, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(time_s / 3600), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def size_text(n_bytes: float) -> str:
+    """Print a size for a person: "512 B", "5.2 MB"."""
+    return quantity(n_bytes, "B", 2 if n_bytes >= 1000 else 3)
+
+
 def quantity(value: float | None, unit: str, digits: int = 3, *, ascii_only: bool = False) -> str:
     """Print a value with `digits` significant digits and the prefix that suits it: 5.93e-5, "J" -> "59.3 µJ"."""
     if value is None or not math.isfinite(value):
@@ -134,6 +193,12 @@ def short(value: float | None, standard: float | None, unit: str, *, ascii_only:
     number, uncertainty, prefix = _rounded_pair(value, standard, unit)
     last_digits = uncertainty.scaleb(-min(0, int(number.as_tuple().exponent)))
     return _joined(f"{_plain(number)}({_plain(last_digits.quantize(Decimal(1)))})", prefix, unit, ascii_only)
+
+
+def _with_unit(text: object, what: str, expected: str) -> str:
+    if not isinstance(text, str):
+        raise ConfigError(f"{what} {text!r} has no unit; {expected}")
+    return _typed(text, what, expected)
 
 
 def _typed(text: str | float, what: str, expected: str) -> str:
