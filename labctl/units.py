@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -108,6 +109,14 @@ def parse_time(text: str, *, what: str = "time") -> float:
     if not 0 < total <= _TIMES["d"] * 366:
         raise ConfigError(f"{what} {text!r} must be more than 0 and at most a year; {expected}")
     return float(total)
+
+
+def parse_time_of_day(text: str, *, what: str = "time of day") -> datetime.time:
+    """Read a time of day such as "07:00", 24 hours a day. Raises ConfigError for anything else."""
+    match = re.fullmatch("([0-9]{1,2}):([0-9]{2})", text.strip()) if isinstance(text, str) else None
+    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
+        raise ConfigError(f"{what} {text!r} cannot be read; expected hours and minutes, for example '07:00'")
+    return datetime.time(int(match[1]), int(match[2]))
 
 
 def parse_size(text: str, *, what: str = "size") -> int:

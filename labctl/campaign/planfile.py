@@ -16,7 +16,7 @@ from labctl.errors import ConfigError
 from labctl.firmware import PROFILES
 from labctl.operations import EVERYWHERE, NAMES, canonical, implementations
 from labctl.tomlsource import nearest, shown
-from labctl.units import check_plausible, parse, parse_size, parse_time
+from labctl.units import check_plausible, parse, parse_size, parse_time, parse_time_of_day
 
 # firmware/PROTOCOL.md: `bytes`, `runs`.
 N_BYTES = (16, 16384)
@@ -112,10 +112,7 @@ def _temperature(value: Any) -> float:
 def _time_of_day(value: Any) -> datetime.time:
     if isinstance(value, datetime.time):  # TOML's own: until = 07:00:00
         return value.replace(microsecond=0)
-    match = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", value.strip()) if isinstance(value, str) else None
-    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
-        raise ConfigError(f'= {shown(value)} is no time of day, for example "07:00"')
-    return datetime.time(int(match[1]), int(match[2]))
+    return parse_time_of_day(value, what="=")
 
 
 def _hook(value: Any) -> tuple[str, ...] | str:

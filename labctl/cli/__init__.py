@@ -9,12 +9,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
 from labctl import __version__, check_instruments_package, interrupts
-from labctl.errors import LabctlError
+from labctl.errors import EnvironmentFault, LabctlError
 
 COMMANDS = {
     "measure": "Measure operations on a board and print their energy.",
@@ -25,6 +26,9 @@ COMMANDS = {
     "budget": "Print what makes a result uncertain, line by line.",
     "coverage": "Judge on many emulated benches how often stated intervals hold the truth.",
     "firmware": "List, build and flash the firmware that is measured.",
+    "campaign": "Plan, run, resume and watch a night's work.",
+    "table": "Make tables of campaigns for a report.",
+    "serve": "Show campaigns on a local web page.",
     "memory": "Print what operations, or any ELF file, take of flash and RAM.",
     "published": "Print what others published, and results beside it.",
     "sim": "Run the emulated bench for other programs.",
@@ -36,22 +40,39 @@ EXIT_INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module only to run it or to show its own help."""
+    """A group that imports a command's module only to run it or to show its own help.
+
+    `texts` says for each command what it does, `modules` where it lies, if not in labctl.cli under its own name as
+    `command`: module and attribute.
+    """
+
+    def __init__(
+        self, *args: Any, texts: Mapping[str, str], modules: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.texts = texts
+        self.modules = modules or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands in the order a newcomer meets them."""
-        return list(COMMANDS)
+        return list(self.texts)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.texts:
             return None
-        return importlib.import_module(f"labctl.cli.{cmd_name}").command
+        module, attribute = self.modules.get(cmd_name, (cmd_name, "command"))
+        try:
+            return getattr(importlib.import_module(f"labctl.cli.{module}"), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != f"labctl.cli.{module}":
+                raise
+            return _absent(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.texts.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -59,14 +80,26 @@ class LazyGroup(click.Group):
         """Name the nearest command where one is misspelt."""
         import difflib
 
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Commands: {', '.join(COMMANDS)}."
+        if args and args[0] not in self.texts and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self.texts, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" Commands: {', '.join(self.texts)}."
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def _absent(name: str) -> click.Command:
+    """Make the command that says that this installation has not got it."""
+
+    @click.command(name, context_settings={"ignore_unknown_options": True})
+    @click.argument("arguments", nargs=-1)
+    def command(**_: object) -> None:
+        """Say that this command is not part of this installation."""
+        raise EnvironmentFault(f"the command {name!r} is not part of this installation of labctl {__version__}")
+
+    return command
+
+
+@click.group(cls=LazyGroup, texts=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="labctl")
 def cli() -> None:
     """Measure what a cryptographic operation costs on a microcontroller.
