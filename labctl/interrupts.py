@@ -4,11 +4,47 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _pressed = False
+
+
+class Wish:
+    """Somebody's wish that the work come to its end."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
+@contextmanager
+def at_second(told: Callable[[], None] = lambda: None) -> Iterator[Wish]:
+    """Let the first Ctrl-C, or SIGTERM, be no more than a wish, and the second do what Ctrl-C does.
+
+    `told` is called at the first, inside the signal's handler: it takes no lock and uses no stream of Python's. Does
+    nothing outside the main thread; an ignored SIGINT stays so.
+    """
+    wish = Wish()
+    if not _in_main_thread():
+        yield wish
+        return
+
+    def pressed(number: int, frame: FrameType | None) -> None:
+        if wish.asked:
+            _interrupt(number, frame)
+        wish.asked = True
+        told()
+
+    heard = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):
+        heard.append(signal.SIGINT)
+    before = [(number, signal.signal(number, pressed)) for number in heard]
+    try:
+        yield wish
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @contextmanager

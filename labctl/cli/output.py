@@ -101,6 +101,7 @@ class Report:
     def add(self, path: Path) -> None:
         """Analyse one capture. Raises LabctlError, naming the file, where it cannot give a number."""
         from labctl.analysis.result import analyze
+        from labctl.report.table import headline
         from labctl.store import open_capture, read_truth
 
         with open_capture(path) as capture:
@@ -125,7 +126,7 @@ class Report:
                     click.echo(f"labctl: {error}", err=True)
         self.paths.append(path)
         self._results.append(result)
-        self._truths.append(_headline(read_truth(path), self.power))
+        self._truths.append(headline(read_truth(path), self.power))
 
     def lack(self, row: MissingRow) -> None:
         """Take note of a row that there is not."""
@@ -247,10 +248,3 @@ def _zero_sentence(capture: Capture) -> str:
         return "Zero: none was taken."
     method, utc = zero.granted.get("method", "method unknown"), zero.granted.get("utc", "at an unknown time")
     return f"Zero: {method}, {utc}."
-
-
-def _headline(truth: Mapping[str, float] | None, power: str) -> Mapping[str, float] | None:
-    """Choose the truth that belongs to the headline power."""
-    if truth is None or power == "dut":
-        return truth
-    return {**truth, "power_w": truth["power_supply_w"], "energy_j": truth["energy_supply_j"]}

@@ -65,6 +65,13 @@ def to_json_rows(
     return rows
 
 
+def headline(truth: Truth | None, power: str) -> Truth | None:
+    """Choose, of the emulated world's account, what belongs to the headline power ("dut" or "supply")."""
+    if truth is None or power == "dut":
+        return truth
+    return {**truth, "power_w": truth["power_supply_w"], "energy_j": truth["energy_supply_j"]}
+
+
 def render(
     results: Sequence[Result],
     bench_name: str,
