@@ -22,6 +22,9 @@ AUTO_S = 40e-3
 TRIGGER_RESOLUTION_S = 10e-12
 # How long a thread sleeps at most before it looks for a stop.
 POLL_S = 0.2
+# How long, of the host's time, an acquisition waits for a DUT at work to come to rest before it starts. The emulator is
+# busy for a while after the DUT has said its last word; on a bench nothing of this is seen.
+REST_S = 3.0
 # What a steady line is continued by before the pre-trigger part, so that nothing of its past is still settling.
 SETTLE_S = HISTORY_S
 
@@ -85,6 +88,7 @@ class Acquisition:
         self._thread.join(timeout=10.0)
 
     def _run(self) -> None:
+        self._world.rest(REST_S, self._stop.is_set)
         viewer, start_s = self._world.view()
         try:
             self._take(viewer, start_s)
@@ -120,7 +124,7 @@ class Acquisition:
     def _wait_trigger(self, viewer: Viewer, ready_s: float, pre_s: float) -> float:
         """Return the true time of the trigger; NaN where the acquisition is stopped before."""
         plan, world = self.plan, self._world
-        scan_s = ready_s
+        scan_s, auto_s = ready_s, ready_s + AUTO_S
         while not self._stop.is_set():
             news = world.news
             viewer.look(scan_s - pre_s)
@@ -129,13 +133,15 @@ class Acquisition:
                 continue
             self.armed.set()
             trigger_s = plan.trigger.crossing(world, scan_s, plan.level_v, plan.rising)
+            if plan.auto and trigger_s > auto_s:
+                return auto_s
             if not math.isnan(trigger_s):
                 return trigger_s
             if self._force.is_set():
                 self._force.clear()
                 return end_s
-            if plan.auto and (steady or end_s - ready_s > AUTO_S):
-                return end_s
+            if plan.auto and (steady or end_s >= auto_s) and world.reach(auto_s, 0.0)[0] >= auto_s:
+                return auto_s
             scan_s = max(scan_s, end_s)
             world.wait_news(news, POLL_S)
         return math.nan
@@ -161,7 +167,7 @@ class Acquisition:
             n = min(plan.n_points, math.floor((end_s - lead_s - first_s) / step_s) + 1)
             if n > n_done:
                 for channel, front_end in shunt.items():
-                    volts[channel][n_done:n] = front_end.volts(world, next_s, step_s, n - n_done)
+                    volts[channel][n_done:n] = front_end.volts(world, first_s, step_s, n - n_done, n_done)
                 n_done = n
         for channel, front_end in plan.front_ends.items():
             if channel not in volts:  # needs no piece of the current's line, only edges, which are kept

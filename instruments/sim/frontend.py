@@ -57,14 +57,15 @@ class ChannelSetup:
 
 
 class SampleClock:
-    """The scope's time base: it runs for ever, from a phase nobody chose, and off by a little.
+    """The scope's time base in one acquisition: at a phase nobody chose, and off by a little.
 
-    `stream` draws another phase; how far it is off hangs on the seed alone.
+    `stream` and the acquisition's number draw the phase; how far it is off hangs on the seed alone.
     """
 
-    def __init__(self, seed: int, stream: int = 0) -> None:
+    def __init__(self, seed: int, stream: int = 0, n_acquisitions: int = 0) -> None:
         self.error_ratio = TIMEBASE_LIMIT_RATIO * draw(seed, "timebase")
-        self._phase = 0.5 + 0.5 * draw(seed, "phase", *of_stream(stream))
+        key = (stream, n_acquisitions) if stream or n_acquisitions else ()
+        self._phase = 0.5 + 0.5 * draw(seed, "phase", *key)
 
     def true_s(self, believed_s: float) -> float:
         """Return how long a stretch really lasts that the instrument takes for `believed_s`."""
@@ -130,15 +131,18 @@ class FrontEnd:
         """Return the pole through which this channel sees the trigger pin."""
         return math.hypot(PIN_RISE_S, self.rise_s) / RISE_PER_TAU
 
-    def volts(self, world: World, t0_s: float, dt_s: float, n: int) -> np.ndarray:
-        """Return the true voltage at the converter's input, before the channel's errors; float64, shape (n,)."""
+    def volts(self, world: World, t0_s: float, dt_s: float, n: int, n_before: int = 0) -> np.ndarray:
+        """Return the true voltage at the converter's input, before the channel's errors; float64, shape (n,).
+
+        Samples are at ``t0_s + (n_before + k)*dt_s``.
+        """
         if self.signal == "shunt":
             part = SHUNT_FAULTS.get(world.shunt_fault or "", 1.0)
             if world.shunt_at_pin:
-                return part * world.level(t0_s - self.skew_s, dt_s, n, self.pin_tau_s)
-            return part * world.sample(t0_s - self.skew_s - self.rise_s / RISE_PER_TAU, dt_s, n)
+                return part * world.level(t0_s - self.skew_s, dt_s, n, self.pin_tau_s, n_before=n_before)
+            return part * world.sample(t0_s - self.skew_s - self.rise_s / RISE_PER_TAU, dt_s, n, n_before)
         if self.signal == "trigger":
-            return world.level(t0_s, dt_s, n, self.pin_tau_s, world.trigger_fault)
+            return world.level(t0_s, dt_s, n, self.pin_tau_s, world.trigger_fault, n_before)
         return np.zeros(n)
 
     def crossing(self, world: World, after_s: float, level_v: float, rising: bool) -> float:

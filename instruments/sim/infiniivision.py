@@ -97,7 +97,6 @@ class InfiniiVision(Instrument):
         self._world = world
         self._seed, self._stream = seed, stream
         self._signals = signals
-        self._clock = SampleClock(seed, stream)
         self._settings = Settings()
         self._acquisition: Acquisition | None = None
         self._n_acquisitions = 0
@@ -286,11 +285,9 @@ class InfiniiVision(Instrument):
             n_segments=s.n_segments if s.segmented else 1,
         )
 
-    def _begin(self) -> Acquisition:
-        acquisition = Acquisition(
-            self._world(), self._clock, self._plan(), self._seed, self._n_acquisitions, self._stream
-        )
-        self._n_acquisitions += 1
+    def _begin(self, number: int) -> Acquisition:
+        clock = SampleClock(self._seed, self._stream, number)
+        acquisition = Acquisition(self._world(), clock, self._plan(), self._seed, number, self._stream)
         self._acquisition = acquisition
         self._set(index=1)
         self._armed.follow(acquisition.armed)
@@ -304,18 +301,23 @@ class InfiniiVision(Instrument):
         if not any(self._settings.display):
             raise ScpiError(-221)
         self._stop()
-        acquisition = self._begin()
+        number = self._n_acquisitions
+        self._n_acquisitions += 1
+        acquisition = self._begin(number)
         if repeat:
             self._run.set()
-            threading.Thread(target=self._repeat, args=(acquisition,), name="run", daemon=True).start()
+            threading.Thread(target=self._repeat, args=(acquisition, number), name="run", daemon=True).start()
 
-    def _repeat(self, acquisition: Acquisition) -> None:
+    def _repeat(self, acquisition: Acquisition, number: int) -> None:
+        # The host's time decides how many there are: they have numbers of their own, so as not to move what follows.
+        n_repeats = 0
         while acquisition.done.wait() and self._run.is_set():
             time.sleep(RUN_PAUSE_S)
             with self._lock:
                 if not self._run.is_set() or self._acquisition is not acquisition:
                     return
-                acquisition = self._begin()
+                n_repeats += 1
+                acquisition = self._begin(number + (n_repeats << 32))
 
     def _stop(self) -> None:
         self._run.clear()

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-# Below any current of interest; stops the recursion before it crawls through denormal numbers.
+# Below any current of interest; nothing is computed any more before it crawls through denormal numbers.
 NEGLIGIBLE = 1e-30
 
 
@@ -56,23 +56,29 @@ def sample_pieces(
     dt_s: float,
     out: np.ndarray,
     k: int,
+    n_before: int,
 ) -> int:
-    """Fill ``out[k:]`` with y at ``first_s + k*dt_s`` as far as the pieces reach; return the next k."""
+    """Fill ``out[k:]`` with y at ``first_s + (n_before + k)*dt_s`` as far as the pieces reach; return the next k.
+
+    Each value is computed by itself: a record filled in parts is, to the last bit, the one filled at once.
+    """
     n = out.shape[0]
     t = start_s
     y = y0
-    step = math.exp(-dt_s / tau_s) if tau_s > 0.0 else 0.0
     for piece in range(end_s.shape[0]):
         stop = end_s[piece]
-        if k < n and first_s + k * dt_s <= stop:
+        if k < n and first_s + (n_before + k) * dt_s <= stop:
             value = x[piece]
-            elapsed = max(0.0, first_s + k * dt_s - t)
-            difference = (y - value) * math.exp(-elapsed / tau_s) if tau_s > 0.0 else 0.0
-            while k < n and first_s + k * dt_s <= stop:
-                out[k] = value + difference
-                difference *= step
-                if abs(difference) < NEGLIGIBLE:
-                    difference = 0.0
+            difference = y - value if tau_s > 0.0 else 0.0
+            while k < n and first_s + (n_before + k) * dt_s <= stop:
+                out[k] = value
+                if difference != 0.0:
+                    elapsed = max(0.0, first_s + (n_before + k) * dt_s - t)
+                    left = difference * math.exp(-elapsed / tau_s)
+                    if abs(left) < NEGLIGIBLE:
+                        difference = 0.0
+                    else:
+                        out[k] += left
                 k += 1
         if k >= n:
             break

@@ -29,6 +29,12 @@ class Pin:
         self._edge_level.append(level)
         return True
 
+    def start_over(self) -> None:
+        """Let time begin now, at the present level."""
+        self._level_before = self._edge_level[-1] if self._edge_level else self._level_before
+        self._edge_s.clear()
+        self._edge_level.clear()
+
     def drop(self) -> None:
         """Forget the oldest edges once there are many."""
         if len(self._edge_s) > 2 * EDGES_KEPT:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,6 +101,7 @@ class World:
         self._cycle = 0
         self._cycle_s = 0.0
         self._steady_a: float | None = 0.0
+        self._tail: _Chunk | None = None  # what a steady line was continued by
         self._pin = Pin(circuit.pin_level_v)
         self._rise: tuple[float, int, np.ndarray] | None = None
         self._windows: list[dict[str, float]] = []
@@ -186,9 +188,20 @@ class World:
 
     # --- the instruments' side ----------------------------------------------------------------------------------
 
-    def view(self) -> tuple[Viewer, float]:
-        """Open a hold on the line from its present end; return it with that time."""
+    def rest(self, timeout_s: float, given_up: Callable[[], bool]) -> None:
+        """Wait until the line is steady, at most `timeout_s`, or until `given_up` (see `wake`)."""
         with self._lock:
+            self._lock.wait_for(lambda: self._closed or self._steady_a is not None or given_up(), timeout_s)
+
+    def view(self) -> tuple[Viewer, float]:
+        """Open a hold on the line from its present end; return it with that time.
+
+        Where the line is steady and nobody else holds it, time starts over: what is then seen is the same, to the last
+        bit, whatever was before and however long ago.
+        """
+        with self._lock:
+            if self._steady_a is not None and not self._viewers:
+                self._start_over(self._steady_a)
             viewer = Viewer(self, self._end_s)
             self._viewers.add(viewer)
             return viewer, self._end_s
@@ -252,8 +265,8 @@ class World:
         with self._lock:
             return self._n_pieces
 
-    def sample(self, t0_s: float, dt_s: float, n: int) -> np.ndarray:
-        """Return the voltage across the shunt at ``t0_s + k*dt_s``, float64 of shape (n,).
+    def sample(self, t0_s: float, dt_s: float, n: int, n_before: int = 0) -> np.ndarray:
+        """Return the voltage across the shunt at ``t0_s + (n_before + k)*dt_s``, float64 of shape (n,).
 
         The line must reach the last sample (`reach`); times before what is kept read the oldest value.
         """
@@ -261,30 +274,34 @@ class World:
 
         out = np.empty(n)
         with self._lock:
-            chunks = self._overlapping(t0_s, t0_s + (n - 1) * dt_s)
+            chunks = self._overlapping(t0_s + n_before * dt_s, t0_s + (n_before + n - 1) * dt_s)
         k = 0
         for chunk in chunks:
-            skip = int(np.searchsorted(chunk.end_s, t0_s + k * dt_s))
+            skip = int(np.searchsorted(chunk.end_s, t0_s + (n_before + k) * dt_s))
             if skip < len(chunk.end_s):
                 start_s, y0 = (chunk.end_s[skip - 1], chunk.y_end[skip - 1]) if skip else (chunk.start_s, chunk.y0)
                 k = line.sample_pieces(
                     start_s, y0, chunk.end_s[skip:], chunk.x[skip:], chunk.y_end[skip:], self.circuit.tau_s,
-                    t0_s, dt_s, out, k,
+                    t0_s, dt_s, out, k, n_before,
                 )  # fmt: skip
         out[k:] = self._y_end_a
         out *= self.circuit.shunt_ohm
         return out
 
-    def level(self, t0_s: float, dt_s: float, n: int, tau_s: float, fault: str | None = None) -> np.ndarray:
-        """Return the trigger pin's voltage through a pole of `tau_s` at ``t0_s + k*dt_s``, float64 of shape (n,).
+    def level(
+        self, t0_s: float, dt_s: float, n: int, tau_s: float, fault: str | None = None, n_before: int = 0
+    ) -> np.ndarray:
+        """Return the trigger pin's voltage through a pole of `tau_s`, float64 of shape (n,), at times as of `sample`.
 
         `fault` is what its lead makes of it, one of bench.TRIGGER_FAULTS.
         """
         from instruments.sim import line
 
-        start_s, y0, end_s, x, y_end = self._pin_pieces(t0_s, t0_s + n * dt_s, tau_s, fault)
+        start_s, y0, end_s, x, y_end = self._pin_pieces(
+            t0_s + n_before * dt_s, t0_s + (n_before + n) * dt_s, tau_s, fault
+        )
         out = np.empty(n)
-        k = line.sample_pieces(start_s, y0, end_s, x, y_end, tau_s, t0_s, dt_s, out, 0)
+        k = line.sample_pieces(start_s, y0, end_s, x, y_end, tau_s, t0_s, dt_s, out, 0, n_before)
         out[k:] = y_end[-1]
         return out
 
@@ -335,9 +352,29 @@ class World:
         self._end_s, self._y_end_a = float(end_s[-1]), float(y_end[-1])
 
     def _continue_to(self, wanted_s: float) -> None:
+        """Let a steady line go on; in one piece, however often it was asked for a bit more."""
         if self._steady_a is not None and wanted_s > self._end_s:
+            tail = self._tail
+            if tail is not None and self._chunks[-1] is tail:
+                del self._chunks[-1]
+                self._n_pieces -= 1
+                self._end_s, self._y_end_a, self._totals = tail.start_s, tail.y0, tail.totals_before
             self._append(np.array([wanted_s]), np.array([self._steady_a], dtype=np.float32))
+            self._tail = self._chunks[-1]
             self._drop()
+
+    def _start_over(self, steady_a: float) -> None:
+        """Let time and integrals begin now, with the line and the pin as if they had always been as they are."""
+        if self._rise is not None:
+            start_s, cycle, before = self._rise
+            self._rise = start_s - self._end_s, cycle, before - self._totals
+        self._chunks.clear()
+        self._tail = None
+        self._n_pieces = 0
+        self._totals = np.zeros(2)
+        self._end_s = self._cycle_s = 0.0
+        self._y_end_a = float(np.float32(steady_a))
+        self._pin.start_over()
 
     def _drop(self) -> None:
         """Forget what no open viewer needs."""

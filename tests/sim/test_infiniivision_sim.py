@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from instruments.sim.circuit import Circuit
-from instruments.sim.frontend import FrontEnd
+from instruments.sim.frontend import FrontEnd, SampleClock
 from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.world import World
 
@@ -303,7 +303,7 @@ def test_single_acquisition_arms_triggers_and_stops(rig):
     p = rig.preamble()
     volts = rig.volts()
     x = p[5] + p[4] * np.arange(len(volts))
-    true_dt_ratio = 1 + rig.scope._clock.error_ratio
+    true_dt_ratio = 1 + SampleClock(1).error_ratio
     high = np.flatnonzero(volts > 1.65)
     # up at the trigger, down after 200 us of the DUT's clock, in the scope's own seconds
     assert x[high[0]] == pytest.approx(0.0, abs=p[4])
@@ -460,7 +460,7 @@ def test_segments_are_taken_one_a_trigger_with_time_tags(rig):
     rig.until(":OPER:COND?", "+0")
     assert rig.ask(":WAV:SEGM:COUN?") == "+8"
     rig.ask(":WAV:SOUR CHAN2")
-    period_s = 16_800 / CLOCK_HZ / (1 + 30e-6) / (1 + rig.scope._clock.error_ratio)
+    period_s = 16_800 / CLOCK_HZ / (1 + 30e-6) / (1 + SampleClock(1).error_ratio)
     rows, origins = [], []
     for index in range(1, 9):
         rig.ask(f":ACQ:SEGM:IND {index}")
@@ -539,7 +539,7 @@ def test_codes_give_the_true_charge_once_the_drawn_errors_are_undone(seed):
     volts = ((rig.codes().astype(float) - p[9]) * p[7] + p[8]).reshape(20, -1)
     front = FrontEnd(seed, "shunt", rig.scope.channel_setups()[0])
     volts = (volts - 0.02 - front.offset_error_v) / (1 + front.gain_ratio) + 0.02
-    dt_s = p[4] * (1 + rig.scope._clock.error_ratio)
+    dt_s = p[4] * (1 + SampleClock(seed).error_ratio)
     duration_s = 4800 / CLOCK_HZ / (1 + 30e-6)
     tau_s = R_OHM * C_F
     first, n = round(-p[5] / p[4]), round(duration_s / dt_s)

@@ -19,17 +19,20 @@ from instruments.sim.dut.cores import find_core
 from instruments.sim.dut.costs import KINDS, cost_table
 from instruments.sim.dut.hook import BlockHook
 from instruments.sim.dut.image import read_image
+from instruments.sim.dut.inbox import Inbox
 from instruments.sim.dut.machine import Machine
 from instruments.sim.dut.registers import EngineFault
 from instruments.sim.dut.serial_port import N_EMPTY_POLLS
+from instruments.sim.dut.spoil import find_summing
 from instruments.sim.serial_line import SerialLine
 from instruments.sim.world import Sink
 
 _log = logging.getLogger(__name__)
 
-DUT_FAULTS = frozenset({"garbage", "corrupt_checksum", "silent", "reset_during_series", "no_hse"})
-# The window of a series in which the fault "reset_during_series" strikes.
-_RESET_AT_WINDOW = 3
+# Those that strike once, at the third trigger pulse after something was said to the DUT.
+_IN_SERIES = ("reset_during_series", "hang_during_series", "wrong_result")
+_STRIKES_AT_WINDOW = 3
+DUT_FAULTS = frozenset({"garbage", "corrupt_checksum", "silent", "no_hse", "hang", *_IN_SERIES})
 # The emulator has to finish a block of code, and on a new machine to compile its kernels: seconds.
 _SWITCH_TIMEOUT_S = 8.0
 _CLOSE_TIMEOUT_S = 2.0
@@ -60,11 +63,13 @@ class Engine:
         self._hook = BlockHook(table, (flash["address"], flash["address"] + flash["size_bytes"] - 1))
         self._line = SerialLine(on_uart)
         self.set_faults(faults or {})
+        self._inbox = Inbox()
         self._received: deque[int] = deque()
         self._machine: Machine | None = None
         self._level = 0
         self._state, self._fault = "off", ""
-        self._sleeping = self._park = self._reset = False
+        self._sleeping = self._park = False
+        self._strike = ""  # a fault that is due
         self._poll_mark = (0, 0)
         self._n_windows = 0
         # Cycles spent in sleep; read by the machine's cycle counter.
@@ -105,25 +110,27 @@ class Engine:
         """Send bytes to the firmware; lost while there is no power."""
         with self._changed:
             if self._state in ("running", "parked"):
-                self._n_windows = 0
-                self._received.extend(data)
+                self._inbox.put(data)
                 self._changed.notify_all()
 
     def set_faults(self, faults: Mapping[str, bool]) -> None:
         """Replace the set of faults. Raises ValueError for an unknown one.
 
-        garbage, corrupt_checksum, silent: what the serial link makes of what is sent. reset_during_series: the DUT
-        resets at the third trigger pulse after each thing said to it. no_hse: the crystal is dead from the next
-        power-up.
+        garbage, corrupt_checksum, silent: what the serial link makes of what is sent. hang: the DUT takes the next line
+        and does nothing more until its power is switched. reset_during_series, hang_during_series, wrong_result (a
+        flipped bit in its output): at the third trigger pulse after a line; the latter two and hang only once. no_hse:
+        the crystal is dead from the next power-up.
         """
         unknown = set(faults) - DUT_FAULTS
         if unknown:
             raise ValueError(f"unknown DUT fault {min(unknown)!r}; known: {', '.join(sorted(DUT_FAULTS))}")
+        if faults.get("wrong_result"):
+            find_summing(self._image)
         self._faults = dict(faults)
         self._line.faults = self._faults
 
     def status(self) -> dict[str, Any]:
-        """Tell `engine` (running, parked, off or fault), `fault` (text, else empty), `cycles` since the beginning."""
+        """Tell `engine` (running, parked, hung, off, fault), `fault` (text, else empty), `cycles` since the beginning."""
         with self._changed:
             return {"engine": self._state, "fault": self._fault, "cycles": self._hook.cycles}
 
@@ -150,9 +157,10 @@ class Engine:
         self._level = level
         self._sink.pin(self._hook.cycles, level)
         self._n_windows += level
-        if level and self._n_windows == _RESET_AT_WINDOW and self._faults.get("reset_during_series"):
-            self._reset = True
-            self._hook.request_stop()
+        if level and self._n_windows == _STRIKES_AT_WINDOW:
+            self._strike = next((fault for fault in _IN_SERIES if self._faults.get(fault)), "")
+            if self._strike:
+                self._hook.request_stop()
 
     def byte_sent(self, byte: int) -> None:
         """Pass a byte on to the serial line."""
@@ -194,16 +202,24 @@ class Engine:
                 self._changed.notify_all()
 
     def _has_work(self) -> bool:
-        woken = self._state == "parked" and not self._sleeping and bool(self._received)
+        woken = self._state == "parked" and not self._sleeping and bool(self._received or self._inbox)
         return self._closing or self._power_request is not None or self._state == "running" or woken
 
     def _go_on(self) -> None:
         assert self._machine is not None
+        if self._state == "parked" and not self._received and not self._take_line():
+            return
         self._state = "running"
         halted = self._machine.run()
-        if self._reset:
+        strike, self._strike = self._strike, ""
+        if strike == "wrong_result":
+            self._machine.spoil_next_output(find_summing(self._image))
+            self._faults.pop(strike)
+        if strike == "reset_during_series":
             self._forget()
             self._boot()
+        elif strike == "hang_during_series":
+            self._hang(strike)
         elif halted:
             self._sleep(self._machine.wake_cycle())
         elif self._park:
@@ -225,6 +241,21 @@ class Engine:
             self.asleep_cycles += n_cycles
             self._hand_over()
 
+    def _take_line(self) -> bool:
+        """Let a line reach the firmware, which waits; False where the DUT hangs on it."""
+        with self._changed:
+            self._received.extend(self._inbox.take())
+        self._n_windows = 0
+        if self._faults.get("hang"):
+            self._hang("hang")
+            return False
+        return True
+
+    def _hang(self, fault: str) -> None:
+        """Spin for ever, pin as it is; switching the supply ends it, and the fault with it."""
+        self._faults.pop(fault)
+        self._rest_at(self._currents_a["run"], "hung")
+
     def _rest_at(self, current_a: float, state: str = "parked") -> None:
         self._hand_over()
         self._line.flush()
@@ -243,8 +274,11 @@ class Engine:
 
     def _forget(self) -> None:
         self._machine = None
+        with self._changed:
+            self._inbox.clear()
         self._received.clear()
-        self._sleeping = self._park = self._reset = False
+        self._sleeping = self._park = False
+        self._strike = ""
         self._n_windows = 0
         self._fault = ""
         self._hand_over()

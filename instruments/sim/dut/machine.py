@@ -38,6 +38,7 @@ from instruments.sim.dut.cores import find_core
 from instruments.sim.dut.hook import BlockHook
 from instruments.sim.dut.image import Image
 from instruments.sim.dut.registers import EngineFault
+from instruments.sim.dut.spoil import spoil_next_output
 
 _VERBS = {
     UC_MEM_WRITE_UNMAPPED: "write to",
@@ -135,6 +136,10 @@ class Machine:
                 f"SysTick would interrupt, and interrupts are not modelled, {self._where()}; set PRIMASK before WFI"
             )
         return cycle
+
+    def spoil_next_output(self, function: int) -> None:
+        """Flip a bit of the next output that `function` sums up. Call between two runs."""
+        spoil_next_output(self._uc, function)
 
     def _map(self, spaces: Sequence[Mapping[str, int]]) -> None:
         flash, ram = self._memory["flash"], self._memory["ram"]
