@@ -61,8 +61,8 @@ def plan(image: Image, tool: str | None = None) -> Flashing:
     return Flashing(image, tool or boards.load(image.board)["flash"]["tool"], tuple(flash_command(image, tool)))
 
 
-def flash(flashing: Flashing) -> None:
-    """Flash an image that is built; the tool writes to our own streams.
+def flash(flashing: Flashing, *, quiet: bool = False) -> None:
+    """Flash an image that is built; the tool writes to our own streams, unless it is to be `quiet`.
 
     Raises EnvironmentFault where the tool is missing, FileFault where the image cannot be read, DeviceStable where the
     tool fails.
@@ -72,7 +72,8 @@ def flash(flashing: Flashing) -> None:
     if flashing.binary is not None:
         write_binary(flashing.image.path, flashing.binary)
     try:
-        status = subprocess.run(flashing.command, check=False).returncode
+        output = subprocess.DEVNULL if quiet else None
+        status = subprocess.run(flashing.command, check=False, stdout=output, stderr=output).returncode
     except OSError as error:
         raise EnvironmentFault(f"`{flashing.text}` cannot be run ({error.strerror or error})") from error
     if status:

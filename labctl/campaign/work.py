@@ -27,6 +27,9 @@ class Measurer(ABC):
 class Show:
     """Told what happens, to show it to somebody; this one shows nothing."""
 
+    def counted(self, n_items: int, n_done: int, n_failed: int) -> None:
+        """How far the campaign is before the first attempt."""
+
     def began(self, item: Item, attempt: int) -> None:
         """An attempt began."""
 

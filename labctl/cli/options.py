@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from labctl.errors import ConfigError
-from labctl.units import check_plausible, parse, parse_ratio
+from labctl.units import check_plausible, parse, parse_ratio, parse_time
 
 
 class Quantity(click.ParamType[float]):
@@ -49,6 +50,32 @@ class Temperature(click.ParamType[float]):
         if not -60 <= number <= 150:  # not a number is outside too
             self.fail(f"{value!r} is no temperature between -60 and 150 °C", param, ctx)
         return number
+
+
+class Span(click.ParamType[float]):
+    """A span of time with its unit, such as ``8h``, ``90 min`` or ``30 s``, in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the span. Fails with what was expected and an example."""
+        try:
+            return parse_time(value) if isinstance(value, str) else float(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+class TimeOfDay(click.ParamType[datetime.time]):
+    """A local time of day, such as ``07:00``."""
+
+    name = "HH:MM"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.time:
+        """Read the time. Fails with what was expected and an example."""
+        try:
+            return datetime.datetime.strptime(str(value), "%H:%M").time()
+        except ValueError:
+            self.fail(f"{value!r} is no time of day, such as 07:00", param, ctx)
 
 
 class Tolerance(click.ParamType[float]):

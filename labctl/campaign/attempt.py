@@ -1,0 +1,164 @@
+"""One attempt at one item: open its bench, have the right firmware there, take the capture."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from labctl import flash, measure
+from labctl.bench import Bench, open_bench
+from labctl.benchfile import BenchFile
+from labctl.campaign.model import Item
+from labctl.campaign.work import Measurer
+from labctl.errors import ConfigError, DeviceStable, NobodyThere, Unsupported
+from labctl.firmware import Image, mismatch
+from labctl.model import Capture
+
+Stage = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Station:
+    """A bench of a campaign, made ready: `file` is None for an emulated one, which `seed` draws.
+
+    `images` tells the firmware of each item by its number, or why there is none. `faults` gives what the emulated
+    bench is told to get wrong in an attempt (the control protocol's names, and "kill").
+    """
+
+    name: str
+    file: BenchFile | None
+    seed: int
+    overrides: Callable[[BenchFile], BenchFile] = lambda file: file
+    images: Mapping[int, Image | Unsupported] = field(default_factory=dict)
+    zero: Path | None = None
+    calibrations: tuple[Path, ...] = ()
+    temperature_degc: float | None = None
+    faults: Callable[[Item, int], Mapping[str, Any]] = lambda *_: {}
+
+
+class BenchMeasurer(Measurer):
+    """Takes captures on a bench that is opened anew for each attempt: an emulated one is a new simulator each time."""
+
+    def __init__(self, station: Station, stage: Stage = lambda *_: None) -> None:
+        self._station = station
+        self._stage = stage
+
+    def measure(self, item: Item, attempt: int) -> Capture:
+        """Take an item's capture. Raises Unsupported where no image of the firmware has it."""
+        faults = self._station.faults(item, attempt)
+        with opened(self._station, item, self._stage) as bench:
+            return take(bench, self._station, item, _spoiled(bench, faults, self._stage))
+
+    def recover(self, item: Item) -> None:
+        """Open scope and switch, and switch the DUT's supply off; the new attempt switches it on."""
+        file = self._station.file
+        if file is None:
+            return  # the next attempt has a new simulator
+        from instruments.registry import open_driver
+        from labctl.bench import OPEN_TIMEOUT_S
+
+        with contextlib.closing(open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)) as scope:
+            scope.identify()
+        _switch_off(file)
+
+    def make_safe(self) -> None:
+        """Switch the DUT's supply off, where the bench has a switch."""
+        if self._station.file is not None:
+            _switch_off(self._station.file)
+
+
+@contextlib.contextmanager
+def opened(station: Station, item: Item, stage: Stage = lambda *_: None) -> Iterator[Bench]:
+    """Open a station's bench for an item, with the firmware that the item asks for.
+
+    Raises Unsupported where there is none, what opening raises, and what flashing does.
+    """
+    image = station.images[item.number]
+    if isinstance(image, Unsupported):
+        raise image
+    stage("opening the bench")
+    with open_bench(
+        station.file,
+        board_name=item.board,
+        overrides=station.overrides,
+        ask=_nobody,
+        seed=station.seed,
+        stream=stream_of(item.key),
+        clock_hz=item.operation.clock_hz,
+        elf=image.path if station.file is None else None,
+    ) as bench:
+        if bench.simulation is None and (other := _other_firmware(bench, item)):
+            stage(f"flashing {image.board} {image.folder}, for its firmware is {other}")
+            flash.flash(flash.plan(image), quiet=True)
+            if other := _other_firmware(bench, item):
+                raise DeviceStable(f"the firmware of {item.board} was flashed and is still {other}")
+        yield bench
+
+
+def take(bench: Bench, station: Station, item: Item, stage: Stage = lambda *_: None) -> Capture:
+    """Take an item's capture on its opened bench. Raises what measuring does."""
+    plan = measure.Plan(
+        (item.operation,),
+        zero=station.zero,
+        calibrations=station.calibrations,
+        temperature_degc=station.temperature_degc,
+        n_warmup=item.n_warmup,
+    )
+    (capture,) = measure.take(bench, plan, lambda text, *_: stage(text))
+    return capture
+
+
+def stream_of(key: str) -> int:
+    """Return what an emulated bench draws for an item, from the item's key alone: 63 bits of its SHA-256."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1
+
+
+def _other_firmware(bench: Bench, item: Item) -> str:
+    """Say how the firmware on a DUT differs from what an item asks for; "" where it does not."""
+    try:
+        bench.dut.hello()
+    except DeviceStable:
+        return "another than labctl's of this board and version"
+    if other := mismatch(bench.board, bench.dut.manifest(), item.operation):
+        return f"built with {other}"
+    return "" if item.operation.name in bench.dut.list_operations() else f"without {item.operation.name}"
+
+
+def _spoiled(bench: Bench, faults: Mapping[str, Any], stage: Stage) -> Stage:
+    """Let an emulated bench get something wrong; the simulator is killed when the series begins."""
+    if bench.simulation is None or not faults:
+        return stage
+    told = {name: value for name, value in faults.items() if name != "kill"}
+    answer = bench.simulation.ask(cmd="faults", faults=told)
+    if "error" in answer:
+        raise ConfigError(f"the emulated bench cannot get this wrong: {answer['error']}")
+    if "kill" not in faults:
+        return stage
+    pid = int(bench.simulation.addresses["pid"])
+
+    def killing(text: str) -> None:
+        stage(text)
+        if text.endswith(" runs"):
+            os.kill(pid, signal.SIGKILL)
+
+    return killing
+
+
+def _switch_off(file: BenchFile) -> None:
+    if file.dut.power == "manual":
+        return
+    from instruments.registry import open_driver
+    from labctl.bench import OPEN_TIMEOUT_S
+
+    with contextlib.closing(open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)) as switch:
+        switch.set_output(False)
+
+
+def _nobody(sentence: str) -> NoReturn:
+    raise NobodyThere(f"{sentence}: but a campaign runs without anybody")

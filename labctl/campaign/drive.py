@@ -1,0 +1,198 @@
+"""A campaign from its plan to its end: benches made ready, its folder made or opened, the work, and the last word."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labctl import __version__, interrupts
+from labctl.campaign import budget, hooks, journal, ready, runner, scrub
+from labctl.campaign.attempt import BenchMeasurer, Station
+from labctl.campaign.budget import Clocks
+from labctl.campaign.folder import CampaignFolder, create, open_campaign
+from labctl.campaign.items import compare, expansion, refuse, schedule, settings_changed
+from labctl.campaign.model import Campaign, Event, Item
+from labctl.campaign.plan import Plan, parse_plan, to_toml
+from labctl.campaign.state import State, state_of
+from labctl.campaign.work import Ending, Policy, Show
+from labctl.campaign.workers import Job, run_all
+from labctl.errors import FileFault
+
+# In this order: what of several benches' ends is that of the campaign.
+_GRAVEST = ("safety", "interrupted", "lost", "budget", "complete")
+_STATUS = {"safety": 1, "interrupted": 130, "lost": 1, "budget": 4}
+EXIT_FAILED_ITEMS = 4
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says beside the plan, which holds where nothing is said here."""
+
+    bench_file: Path | None = None
+    until: datetime.time | None = None
+    max_time_s: float | None = None
+    wait_s: float = 600.0
+    retry_failed: bool = False
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a campaign stands when the work on it ended."""
+
+    path: Path
+    ending: Ending
+    state: State
+
+    @property
+    def exit_status(self) -> int:
+        """Return 0 where all is done, 4 with failed items or a budget, 130 interrupted, 1 for what stopped it."""
+        return _STATUS.get(self.ending.kind, EXIT_FAILED_ITEMS if self.state.n_failed else 0)
+
+
+def begin(
+    plan: Plan, out: Path, options: Options, show: Show, told: Callable[[], None] = lambda: None
+) -> Summary:
+    """Begin a campaign in a new folder and work through it. `told` is as for `interrupts.at_second`.
+
+    Raises FileFault where there is something at `out`, and what making the benches ready raises.
+    """
+    if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
+        raise FileFault(f"there is something at {out} already: go on with it (labctl campaign resume), or name another "
+                        "folder with --out")
+    items = expansion(plan).items
+    stations = _ready(plan, items, options, show)
+    campaign = Campaign(
+        name=plan.campaign.name,
+        seed=plan.campaign.seed,
+        items=items,
+        schedule=tuple(schedule(plan, items)),
+        benches=tuple(ready.facts(plan, section, options.bench_file) for section in plan.benches),
+        created_utc=Clocks().utc_text(),
+        software=f"labctl {__version__}",
+    )
+    folder = create(out, to_toml(plan), campaign)
+    with folder.lock(Clocks().utc_text()):
+        return _work(folder, plan, stations, options, show, told)
+
+
+def resume(
+    path: Path, plan: Plan | None, options: Options, show: Show, told: Callable[[], None] = lambda: None
+) -> Summary:
+    """Go on with a campaign, by the plan in its folder or another, which may add to it.
+
+    Raises ConfigError where the plan does more than add, BusyFault where another process works on it, FileFault.
+    """
+    with open_campaign(path).lock(Clocks().utc_text()):
+        folder = open_campaign(path)  # as it is now that nobody else can change it
+        if plan is None:
+            plan = _kept_plan(path)
+        _take_over(folder, plan, show)
+        left = _left(folder, options)
+        stations = _ready(plan, left, options, show) if left else []
+        return _work(folder, plan, stations, options, show, told)
+
+
+def _kept_plan(path: Path) -> Plan:
+    file = path / "plan.toml"
+    try:
+        return parse_plan(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFault(f"{file} cannot be read ({error}): put the plan that it was begun with there") from error
+
+
+def _take_over(folder: CampaignFolder, plan: Plan, show: Show) -> None:
+    """Take the items that an edited plan adds. Raises ConfigError where it changes others or takes them away."""
+    campaign = folder.campaign
+    changes = compare(campaign.items, expansion(plan).items)
+    refuse(changes, _settings_changed(folder, plan))
+    if changes.added:
+        items = (*campaign.items, *changes.added)
+        folder.extend(items, tuple(schedule(plan, items)), to_toml(plan))
+        show.note(f"{len(changes.added)} items are added to the campaign")
+
+
+def _settings_changed(folder: CampaignFolder, plan: Plan) -> tuple[str, ...]:
+    """Say which settings are others than the campaign began with, by its list and by the plan in its folder."""
+    began = folder.campaign
+    pairs = (("name", began.name, plan.campaign.name), ("seed", began.seed, plan.campaign.seed))
+    changed = [f"[campaign] {key} was {old} when the campaign began and is {new} now" for key, old, new in pairs
+               if old != new]
+    return tuple(dict.fromkeys([*changed, *settings_changed(_kept_plan(folder.path), plan)]))
+
+
+def _left(folder: CampaignFolder, options: Options) -> list[Item]:
+    wanted = ("pending", "failed") if options.retry_failed else ("pending",)
+    state = state_of(folder.campaign, journal.read(folder.path))
+    return [one.item for one in state.items if one.state in wanted]
+
+
+def _ready(plan: Plan, left: Sequence[Item], options: Options, show: Show) -> list[Station]:
+    """Make the benches ready for what is left to be taken."""
+    stations = ready.stations(plan, left, options.bench_file, show.stage)
+    for station in stations:
+        ready.check(station, [item for item in left if item.bench == station.name], show.stage, show.note)
+    return stations
+
+
+def _work(
+    folder: CampaignFolder,
+    plan: Plan,
+    stations: Sequence[Station],
+    options: Options,
+    show: Show,
+    told: Callable[[], None],
+) -> Summary:
+    """Let every bench work, say how it ended, and call the hook on finish."""
+    clocks, section = Clocks(), plan.budget
+    max_time_s = section.max_time_s if options.max_time_s is None else options.max_time_s
+    limits = budget.make(clocks, options.until or section.until, max_time_s, section.disk_bytes)
+    hidden = ready.secrets(plan, stations)
+    policy = Policy(
+        n_attempts=plan.campaign.n_attempts,
+        backoff_s=plan.campaign.backoff_s,
+        wait_s=options.wait_s,
+        power=plan.campaign.power,
+        current_limit_a=plan.limits.current_a,
+        failure_hook=plan.hooks.failure,
+        secrets=hidden,
+        retry_failed=options.retry_failed,
+    )
+
+    def job(station: Station) -> Job:
+        return lambda show, wish: runner.run(
+            folder, BenchMeasurer(station, show.stage), station.name, policy, budget=limits, show=show, wish=wish
+        )
+
+    past = state_of(folder.campaign, journal.read(folder.path))
+    show.counted(past.n_items, past.n_done, 0 if options.retry_failed else past.n_failed)
+    names = ", ".join(one.name + ("" if one.file else " (emulated: currents are a model)") for one in stations)
+    if stations:
+        show.note(f"campaign {past.name}, {past.n_items} items, on bench {names}, in {folder.path}")
+    endings: list[Ending] = []
+    with interrupts.at_second(told) as wish:
+        if stations:
+            endings = list(run_all({station.name: job(station) for station in stations}, show, wish).values())
+        ending = min(endings, key=lambda one: _GRAVEST.index(one.kind), default=Ending("complete"))
+        summary = Summary(folder.path, ending, state_of(folder.campaign, journal.read(folder.path)))
+        if stations:
+            _call_hook(plan, summary, hidden, show)
+    return summary
+
+
+def _call_hook(plan: Plan, summary: Summary, hidden: tuple[str, ...], show: Show) -> None:
+    if plan.hooks.finish is None:
+        return
+    state = summary.state
+    document: dict[str, Any] = {
+        "event": "finish", "campaign": state.name, "ended": summary.ending.kind, "text": summary.ending.text,
+        "items": state.n_items, "done": state.n_done, "failed": state.n_failed, "pending": state.n_pending,
+        "elapsed_s": state.elapsed_s,
+    }
+    if trouble := hooks.call(plan.hooks.finish, document):
+        text = scrub.scrub(f"the hook on finish did not work: {trouble}", hidden)
+        show.note(text)
+        journal.append(summary.path, Event("hook", Clocks().utc_text(), text))

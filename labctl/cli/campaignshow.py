@@ -1,0 +1,118 @@
+"""What `campaign run` and `resume` show while they work: one line that is rewritten, or a line an item."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from labctl.campaign.model import Attempt, Item
+from labctl.campaign.work import Show
+from labctl.report.text import N_COLUMNS
+from labctl.units import time_text, with_uncertainty
+
+_ERASE = "\r\x1b[2K"
+
+
+class Progress(Show):
+    """Shows on stderr how far a campaign is; `quiet` shows nothing. What reads our output may leave at any time."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty() and not quiet
+        self._n_items = self._n_done = self._n_failed = self._n_now = 0
+        self._begun_s: float | None = None
+        self._now: dict[str, str] = {}
+        self._stage = self._last = ""
+
+    def counted(self, n_items: int, n_done: int, n_failed: int) -> None:
+        """Take note of how far the campaign is already."""
+        self._n_items, self._n_done, self._n_failed = n_items, n_done, n_failed
+
+    def began(self, item: Item, attempt: int) -> None:
+        self._begun_s = self._begun_s or time.monotonic()
+        again = f", attempt {attempt}" if attempt > 1 else ""
+        self._now[item.bench] = f"{_title(item)}{again}"
+        self._draw()
+
+    def stage(self, text: str) -> None:
+        self._stage = text
+        self._draw()
+
+    def ended(self, item: Item, attempt: Attempt) -> None:
+        self._now.pop(item.bench, None)
+        self._stage = ""
+        if attempt.final:
+            self._n_now += 1
+            self._n_done += attempt.state == "done"
+            self._n_failed += attempt.state == "failed"
+        self._last = f"{_title(item)}: {_outcome(attempt)}"
+        if attempt.state == "failed":
+            self.note(f"item {item.number}, {self._last}")
+        elif not self._live:
+            self._print(f"{self._n_done + self._n_failed}/{self._n_items} {self._last}")
+        self._draw()
+
+    def note(self, text: str) -> None:
+        self._print(f"labctl: {text}")
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._live:
+            self._write(_ERASE)
+
+    def hush(self) -> None:
+        """Go on without showing anything: the terminal is gone."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(null, descriptor)
+        os.close(null)
+        self._quiet, self._live = True, False
+
+    def _draw(self) -> None:
+        if not self._live:
+            return
+        try:
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or N_COLUMNS
+        except OSError:
+            width = N_COLUMNS
+        self._write(_ERASE + self._line()[: width - 1])
+
+    def _line(self) -> str:
+        now = "; ".join(self._now.values())
+        doing = f"{now}: {self._stage}" if now and self._stage else now or self._stage
+        if not self._n_items:
+            return doing
+        n_left = self._n_items - self._n_done - self._n_failed
+        parts = [f"{self._n_done}/{self._n_items} done", f"{self._n_failed} failed"]
+        if self._n_now and self._begun_s is not None:
+            each_s = (time.monotonic() - self._begun_s) / self._n_now
+            parts += [f"{60 / each_s:.3g}/min" if each_s else "", f"{time_text(n_left * each_s)} left"]
+        return " | ".join([", ".join(part for part in parts if part), *filter(None, (self._last, doing))])
+
+    def _print(self, text: str) -> None:
+        if self._quiet:
+            return
+        if self._live:
+            self._write(_ERASE)
+        self._write(f"{text}\n")
+        self._draw()
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            self.hush()
+
+
+def _title(item: Item) -> str:
+    size = "" if item.operation.bytes is None else f" {item.operation.bytes} B"
+    return f"{item.board} {item.operation.name}{size}"
+
+
+def _outcome(attempt: Attempt) -> str:
+    if attempt.state == "failed":
+        after = "" if attempt.final else ", to be tried again"
+        return f"{attempt.failure} failure in attempt {attempt.number}{after}: {attempt.error}"
+    return with_uncertainty(attempt.row.get("energy_mean_j"), attempt.row.get("energy_expanded_j"), "J")
