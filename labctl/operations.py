@@ -33,12 +33,34 @@ _WITH_MESSAGE = {*AES, *SHA, *SM4, "sm3", "drbg"}
 OF_IMAGE = {"tables": ("flash", "ram"), "workspace": ("heap", "static"), "ecp": ("tuned", "plain")}
 _CHOICES = {"key": ("outside", "inside"), **OF_IMAGE}
 _LIMITS = {"piece": 16384, "offset": 15}
+_BLOCK = 16
 VARIANT_KEYS = ("key", "piece", "offset", *OF_IMAGE)
 
 
 def takes_message(name: str) -> bool:
     """Tell whether an operation has a message, whose size `bytes` says."""
     return name in _WITH_MESSAGE
+
+
+def lacking(name: str, n_bytes: int | None, variant: str) -> str:
+    """Say what of a size and a canonical variant an operation of labctl's firmware has not; "" where it has all.
+
+    The table of variants in firmware/PROTOCOL.md.
+    """
+    given = parts(variant)
+    if not takes_message(name):
+        refused = [key for key in ("key", *_LIMITS) if key in given]
+        return f"{name} has no variant with {' or '.join(refused)}" if refused else ""
+    mode = name.partition(".")[0].rpartition("-")[2]
+    if mode in ("ecb", "cbc") and (n_bytes or 0) % _BLOCK:
+        return f"{name} takes multiples of {_BLOCK} bytes, not {n_bytes}"
+    if "key" in given and name in (*SHA, "sm3"):
+        return f"{name} has no key to set up inside"
+    if "piece" in given and mode == "ccm":
+        return f"{name} takes its message whole, without piece"
+    if mode in ("ecb", "cbc", "gcm") and int(given.get("piece", 0)) % _BLOCK:
+        return f"{name} takes pieces of multiples of {_BLOCK} bytes, not {given['piece']}"
+    return ""
 
 
 def implementations(name: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from labctl.combinations import Choice, combine
 from labctl.errors import ConfigError, Unsupported
 from labctl.firmware import image_for
 from labctl.model import Operation
-from labctl.operations import BYTES_DEFAULT, implementations, select, takes_message
+from labctl.operations import BYTES_DEFAULT, implementations, lacking, select, takes_message
 from labctl.tomlsource import nearest
 
 N_ITEMS_MAX = 100_000
@@ -80,11 +80,12 @@ def expansion(plan: Plan) -> Expansion:
             factors.variants, factors.sizes, campaign.n_runs, campaign.n_iterations,
         )
     )
-    found = list(dict.fromkeys((group.image.board, one) for group in groups for one in group.operations))
-    lacking = {(row.board, row.operation): str(row.error) for row in missing}
-    excluded = _excluded(plan, [*found, *lacking])
-    left_out = [LeftOut(*one, reason) for one, reason in {**lacking, **excluded}.items()]
-    kept = [one for one in found if one not in excluded]
+    found = dict.fromkeys((group.image.board, one) for group in groups for one in group.operations)
+    absent = {(row.board, row.operation): str(row.error) for row in missing}
+    absent |= {one: reason for one in found if (reason := _lacking(*one))}
+    excluded = _excluded(plan, list({**found, **absent}))
+    left_out = [LeftOut(*one, reason) for one, reason in {**absent, **excluded}.items()]
+    kept = [one for one in found if one not in excluded and one not in absent]
     if not kept:
         reasons = list(dict.fromkeys(one.reason for one in left_out))
         raise plan.source.fault(("factors",), f"leaves nothing to measure: {'; '.join(reasons[:_N_NAMED])}")
@@ -193,6 +194,14 @@ def _too_many(number: int) -> str:
     )
 
 
+def _lacking(board: str, operation: Operation) -> str:
+    """Say what a board's firmware has not, "" where it has all."""
+    modes = [f"idle.{mode}" for mode in boards.load(board).get("idle_modes", ())]
+    if operation.name.startswith("idle.") and operation.name not in modes:
+        return f"{board} sleeps as {', '.join(['idle', *modes])}, not as {operation.name}"
+    return lacking(operation.name, operation.bytes, operation.variant)
+
+
 def _excluded(plan: Plan, combinations: Sequence[_Coordinates]) -> dict[_Coordinates, str]:
     """Tell what the plan's exclusions leave out, and why."""
     found: dict[_Coordinates, str] = {}
@@ -257,10 +266,13 @@ def _in_between(plan: Plan, kept: Sequence[_Coordinates]) -> Iterator[tuple[str,
             for name in names:
                 size = (n_bytes or BYTES_DEFAULT) if takes_message(name) else None
                 operation = replace(like, name=name, bytes=size, implementation=implementations(name)[0], variant="")
+                reason = _lacking(board, operation)
                 try:
                     image_for(boards.load(board), operation)
                 except Unsupported as error:
-                    yield LeftOut(board, operation, f"as {role}: {error}")
+                    reason = str(error)
+                if reason:
+                    yield LeftOut(board, operation, f"as {role}: {reason}")
                     continue
                 for repeat in range(1 + n_items // every):
                     yield board, operation, role, repeat
@@ -364,6 +376,12 @@ def _removals(removed: Sequence[Item], plan_items: Sequence[Item]) -> Iterator[s
                 n_gone = sum(1 for item in left if value_of(item) == value)
                 left = [item for item in left if value_of(item) != value]
                 yield f"[factors] {name} held {value} when the campaign began and does not now ({_several(n_gone)})"
+    for role in ("baseline", "reference"):
+        n_gone = sum(1 for item in left if item.role == role)
+        if n_gone:
+            left = [item for item in left if item.role != role]
+            yield f"{n_gone} {role}{'s' * (n_gone != 1)} of when the campaign began are not in the plan now: every " \
+                  "may get smaller, not larger, and operations may be added, not taken away"
     for item in left[:_N_NAMED]:
         yield f"item {item.number} ({item.key}) was in the plan when the campaign began and is not now"
     if len(left) > _N_NAMED:

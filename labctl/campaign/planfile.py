@@ -22,6 +22,8 @@ from labctl.units import check_plausible, parse, parse_size, parse_time, parse_t
 N_BYTES = (16, 16384)
 N_RUNS_MAX = 1000
 ORDERS = ("random", "blocked", "listed")
+_MODES = tuple(f"idle.{mode}" for name in boards.names() for mode in boards.load(name).get("idle_modes", ()))
+BASELINES = (*EVERYWHERE, *dict.fromkeys(_MODES))
 IMPLEMENTATIONS = tuple(dict.fromkeys(who for name in NAMES for who in implementations(name)))
 # What a campaign's folder does not say: addresses and files of the machine it was begun on.
 WITHHELD = ("file", "zero", "calibrations")
@@ -236,7 +238,7 @@ class BaselinesSection(Section):
     """Say which of the bench's quiet states are measured in between."""
 
     operations: Annotated[
-        tuple[Annotated[str, _one_of(EVERYWHERE, "baseline")], ...], _list('["idle", "null", "busy"]')
+        tuple[Annotated[str, _one_of(BASELINES, "baseline")], ...], _list('["idle", "null", "busy"]')
     ] = ("idle", "null", "busy")
     every: Annotated[int, _whole(1, 100_000)] = 20
 

@@ -1,0 +1,175 @@
+"""``labctl campaign plan``: what a plan file comes to, before anything is switched on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from labctl.cli.options import json_option
+
+if TYPE_CHECKING:
+    from labctl.campaign.estimate import Estimate
+    from labctl.campaign.items import Expansion, LeftOut
+    from labctl.campaign.model import Item
+    from labctl.campaign.plan import Plan
+    from labctl.model import Operation
+
+SCHEMA = "labctl.plan/1"
+# More than this is shown by its two ends, unless all are asked for.
+_N_SHOWN = 200
+_N_ENDS = 20
+
+
+@click.command("plan")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--all", "whole", is_flag=True, help=f"Print every item, also of more than {_N_SHOWN}.")
+@json_option
+def plan(file: Path, whole: bool, as_json: bool) -> int:
+    """Print what a plan file comes to: the items in the order they will be taken, what is left out and why, and how
+    much time and disk all that may take.
+
+    Nothing is measured, written or switched on. docs/campaign-plan.md explains every key of the file.
+    """
+    from labctl.campaign.estimate import estimate
+    from labctl.campaign.items import expansion, schedule
+    from labctl.campaign.plan import load_plan
+
+    made = load_plan(file)
+    expanded = expansion(made)
+    by_number = {item.number: item for item in expanded.items}
+    order = [by_number[number] for number in schedule(made, expanded.items)]
+    cost = estimate(made, expanded.items)
+    if as_json:
+        click.echo(json.dumps(_document(made, expanded, order, cost), allow_nan=False))
+    else:
+        _print(made, expanded, order, cost, whole=whole)
+    return 0
+
+
+def _document(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "name": made.campaign.name,
+        "seed": made.campaign.seed,
+        "order": made.campaign.order,
+        "benches": [
+            {"name": bench.name, "emulated": bench.emulated, "boards": list(bench.boards),
+             "time_estimated_s": round(cost.bench_s[bench.name], 1)}
+            for bench in made.benches
+        ],
+        "items": [
+            {"number": item.number, "key": item.key, "role": item.role, "repeat": item.repeat, "board": item.board,
+             "bench": item.bench, **_operation(item.operation), "n_warmup": item.n_warmup}
+            for item in order
+        ],
+        "left_out": [
+            {"board": one.board, **_operation(one.operation), "reason": one.reason} for one in expanded.left_out
+        ],
+        "time_estimated_s": round(cost.time_s, 1),
+        "disk_estimated_bytes": cost.disk_bytes,
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    return {
+        "operation": operation.name, "bytes": operation.bytes, "implementation": operation.implementation,
+        "profile": operation.profile, "clock_hz": operation.clock_hz, "variant": operation.variant,
+        "n_runs": operation.n_runs, "n_iterations": operation.n_iterations,
+    }
+
+
+def _print(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, *, whole: bool) -> None:
+    from rich.console import Console
+
+    from labctl.campaign.planfile import BASELINES
+    from labctl.operations import NAMES
+    from labctl.report.text import EMULATED
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    for bench in made.benches:
+        kind = EMULATED if bench.emulated else f"file {bench.file}" if bench.file else "file to be named"
+        console.print(f"Bench {bench.name}: {kind}; {', '.join(bench.boards)}")
+    counts = [(sum(1 for item in order if item.role == role), word) for role, word in _ROLES.items()]
+    parts = ", ".join(f"{n} {word}" for n, word in counts if n)
+    console.print(
+        f"Campaign {made.campaign.name}: {len(order)} items ({parts}), {made.campaign.n_runs} runs each, "
+        f"{_ORDERS[made.campaign.order].format(seed=made.campaign.seed)}"
+    )
+    console.print()
+    n_hidden = 0 if whole or len(order) <= _N_SHOWN else len(order) - 2 * _N_ENDS
+    console.print(_table(order, n_hidden))
+    if n_hidden:
+        console.print(f"{n_hidden} more in between: --all prints them")
+    _print_left_out(console, expanded.left_out)
+    foreign = dict.fromkeys(item.operation.name for item in order if item.operation.name not in (*NAMES, *BASELINES))
+    if foreign:
+        console.print(f"\nNot of labctl's firmware, so the DUT must have it: {', '.join(foreign)}")
+    console.print()
+    _print_cost(console, made, cost)
+
+
+_ROLES = {"item": "measured", "reference": "references", "baseline": "baselines"}
+_ORDERS = {
+    "random": "in random order of seed {seed}",
+    "blocked": "what one firmware image holds together, in random order of seed {seed} within",
+    "listed": "in the order of the plan",
+}
+
+
+def _table(order: Sequence[Item], n_hidden: int) -> Any:
+    """Make the table of items; of the settings only those that are not the same everywhere."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="none")
+    for name in ("item", "operation", "bytes", "board"):
+        table.add_column(name, justify="right" if name in ("item", "bytes") else "left", no_wrap=True)
+    table.add_column("settings")
+    settings = {item.number: _settings(item.operation) for item in order}
+    varying = [any(one[n] != settings[order[0].number][n] for one in settings.values()) for n in range(4)]
+    for place, item in enumerate(order):
+        if n_hidden and place == _N_ENDS:
+            table.add_row("…", "…")
+        if not n_hidden or not _N_ENDS <= place < _N_ENDS + n_hidden:
+            mark = [] if item.role == "item" else [f"{item.role} {item.repeat + 1}"]
+            shown = [text for text, varies in zip(settings[item.number], varying, strict=True) if varies]
+            size = item.operation.bytes
+            table.add_row(
+                str(item.number), item.operation.name, "" if size is None else str(size), item.board,
+                ", ".join(mark + shown),
+            )
+    return table
+
+
+def _settings(operation: Operation) -> tuple[str, ...]:
+    from labctl.boards import clock_text
+
+    clock = clock_text(operation.clock_hz or 0)
+    return operation.implementation, operation.profile, clock, operation.variant or "plain"
+
+
+def _print_left_out(console: Any, left_out: Sequence[LeftOut]) -> None:
+    """Say what is not taken, one line a reason."""
+    reasons: dict[str, list[LeftOut]] = {}
+    for one in left_out:
+        reasons.setdefault(one.reason, []).append(one)
+    if reasons:
+        console.print(f"\nLeft out: {len(left_out)} combinations")
+    for reason, same in reasons.items():
+        console.print(f"  {len(same)}: {reason}")
+
+
+def _print_cost(console: Any, made: Plan, cost: Estimate) -> None:
+    from labctl.units import size_text, time_text
+
+    console.print(f"Estimated, roughly: {time_text(cost.time_s)}, {size_text(cost.disk_bytes)} of disk")
+    budget = made.budget
+    if budget.max_time_s is not None and cost.time_s > budget.max_time_s:
+        console.print(f"The budget of {time_text(budget.max_time_s)} may end it earlier; it can then be resumed.")
+    if budget.disk_bytes is not None and cost.disk_bytes > budget.disk_bytes:
+        console.print(f"The budget of {size_text(budget.disk_bytes)} may end it earlier; it can then be resumed.")
+    console.print("Begin it with: labctl campaign run", made.source.where, soft_wrap=True)
