@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,14 +30,16 @@ class Source:
 
     def line(self, place: Place) -> int | None:
         """Return the line, from 1, of a place, or of the table it would stand in; None where not even that is there."""
-        for n in range(len(place), 0, -1):
-            if place[:n] in self._lines:
-                return self._lines[place[:n]]
-        return None
+        if place in self._lines:
+            return self._lines[place]
+        inside = [line for other, line in self._lines.items() if other[: len(place)] == place]
+        if inside or not place:
+            return min(inside, default=None)
+        return self.line(place[:-1])
 
     def sentence(self, place: Place, text: str) -> str:
         """Say something of a place: file, line, key, text."""
-        line = self.line(place)
+        line = self.line(place) if place else None
         at = self.where if line is None else f"{self.where}, line {line}"
         return f"{at}: {spelled(place)}{' ' if place else ''}{text}"
 
@@ -69,8 +72,12 @@ def parse(source: Source) -> dict[str, Any]:
         return tomllib.loads(source.text)
     except RecursionError as error:
         raise ConfigError(f"{source.where}: arrays or tables are nested too deep") from error
-    except ValueError as error:  # a number of thousands of digits as well
-        raise ConfigError(f"{source.where}: no TOML: {_with_line(str(error), source.text)}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_no_toml(source, str(error))) from error
+    except ValueError as error:
+        long = re.search("[0-9_]{4000}", source.text)
+        line = source.text[: long.start()].count("\n") + 1 if long else "unknown"
+        raise ConfigError(f"{source.where}, line {line}: a number of thousands of digits is beyond reading") from error
 
 
 def spelled(place: Place) -> str:
@@ -85,7 +92,7 @@ def spelled(place: Place) -> str:
 
 def shown(value: object) -> str:
     """Show a value as the file spells it, more or less, and not at length."""
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= _N_SHOWN else f"{text[:_N_SHOWN]}…"
 
 
@@ -97,10 +104,13 @@ def nearest(word: str, known: Iterable[str], kind: str = "valid") -> str:
     return f"did you mean {by_fold[near[0]]!r}?" if near else f"{kind}: {', '.join(known)}"
 
 
-def _with_line(message: str, text: str) -> str:
-    """Give the line where TOML's reader says no more than that the end came too early."""
-    lines = text.rstrip().count("\n") + 1
-    return message.replace("(at end of document)", f"(at the end, line {lines})")
+def _no_toml(source: Source, message: str) -> str:
+    """Put what the reader of TOML says into our form: file, line, what is wrong."""
+    match = re.fullmatch(r"(.*) \(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)", message, re.DOTALL)
+    text, line, column = match.groups() if match else (message, None, None)
+    at = f"line {line}, column {column}" if line else f"line {source.text.rstrip().count(chr(10)) + 1}, at the end"
+    twice = ": a key or table is there twice" if text.startswith(("Cannot overwrite", "Cannot declare")) else ""
+    return f"{source.where}, {at}: this is no TOML: {text}{twice}"
 
 
 def _located(text: str) -> Iterator[tuple[Place, int]]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from labctl import boards
 from labctl.boards import clock_text
+from labctl.campaign.exclusions import Coordinates, excluded_by
 from labctl.campaign.model import Item
 from labctl.campaign.plan import Plan
-from labctl.campaign.planfile import ExcludeSection
 from labctl.combinations import Choice, combine
 from labctl.errors import ConfigError, Unsupported
 from labctl.firmware import image_for
@@ -23,8 +23,6 @@ from labctl.tomlsource import nearest
 
 N_ITEMS_MAX = 100_000
 _N_NAMED = 5
-
-_Coordinates = tuple[str, Operation]
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def expansion(plan: Plan) -> Expansion:
     found = dict.fromkeys((group.image.board, one) for group in groups for one in group.operations)
     absent = {(row.board, row.operation): str(row.error) for row in missing}
     absent |= {one: reason for one in found if (reason := _lacking(*one))}
-    excluded = _excluded(plan, list({**found, **absent}))
+    excluded = excluded_by(plan, list({**found, **absent}))
     left_out = [LeftOut(*one, reason) for one, reason in {**absent, **excluded}.items()]
     kept = [one for one in found if one not in excluded and one not in absent]
     if not kept:
@@ -202,60 +200,7 @@ def _lacking(board: str, operation: Operation) -> str:
     return lacking(operation.name, operation.bytes, operation.variant)
 
 
-def _excluded(plan: Plan, combinations: Sequence[_Coordinates]) -> dict[_Coordinates, str]:
-    """Tell what the plan's exclusions leave out, and why."""
-    found: dict[_Coordinates, str] = {}
-    for number, exclude in enumerate(plan.exclude):
-        tests = _tests(exclude)
-        for name, (values, value_of, fits) in tests.items():
-            there = list(dict.fromkeys(map(value_of, combinations)))
-            for index, value in enumerate(values):
-                if not any(fits(one, value) for one in there):
-                    hint = nearest(_shown(value), map(_shown, there), "it has")
-                    place = ("exclude", number, name, index)
-                    raise plan.source.fault(place, f"= {_shown(value)!r} matches nothing in this plan; {hint}")
-        matching = [
-            one for one in combinations
-            if all(any(fits(value_of(one), value) for value in values) for values, value_of, fits in tests.values())
-        ]
-        if not matching:
-            raise plan.source.fault(
-                ("exclude", number), f"matches no item: nothing has {' and '.join(tests)} as it says at once"
-            )
-        line = plan.source.line(("exclude", number))
-        reason = f"[[exclude]]{'' if line is None else f' of line {line}'} leaves it out"
-        found |= {one: reason for one in matching if one not in found}
-    return found
-
-
-_Test = tuple[tuple[Any, ...], Callable[[_Coordinates], Any], Callable[[Any, Any], bool]]
-
-
-def _tests(exclude: ExcludeSection) -> dict[str, _Test]:
-    """Give for each key that an exclusion has: its values, what of a combination they are held to, and how."""
-
-    def same(one: Any, value: Any) -> bool:
-        return one == value
-
-    tests: dict[str, tuple[tuple[Any, ...] | None, Callable[[_Coordinates], Any], Callable[[Any, Any], bool]]] = {
-        "board": (exclude.board, lambda one: one[0], fnmatch.fnmatchcase),
-        "operation": (exclude.operation, lambda one: one[1].name, fnmatch.fnmatchcase),
-        "bytes": (exclude.sizes, lambda one: one[1].bytes, same),
-        "implementation": (exclude.implementation, lambda one: one[1].implementation, fnmatch.fnmatchcase),
-        "profile": (exclude.profile, lambda one: one[1].profile, fnmatch.fnmatchcase),
-        "clock": (exclude.clocks_hz, lambda one: one[1].clock_hz, same),
-        "variant": (exclude.variant, lambda one: one[1].variant, same),
-    }
-    return {name: (values, value_of, fits) for name, (values, value_of, fits) in tests.items() if values is not None}
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return clock_text(value)
-    return "plain" if value == "" else str(value)
-
-
-def _in_between(plan: Plan, kept: Sequence[_Coordinates]) -> Iterator[tuple[str, Operation, str, int] | LeftOut]:
+def _in_between(plan: Plan, kept: Sequence[Coordinates]) -> Iterator[tuple[str, Operation, str, int] | LeftOut]:
     """Yield references and baselines of every board, at profile and clock of its first item."""
     first: dict[str, Operation] = {}
     for board, operation in kept:

@@ -230,7 +230,9 @@ def _unknown(place: Place) -> str:
     key, table = str(place[-1]), _table_of(place[:-1])
     known = _names(table)
     if key in known:
-        return "is given in a table that has none"
+        return "has no table inside"
+    if len(place) > 1 and key in PlanFile.model_fields:
+        return f"is a table of its own: write [{key}] on a line by itself"
     elsewhere = [name for name, other in _tables().items() if key in _names(other)] if len(place) > 1 else []
     home = f"; it belongs into [{elsewhere[0]}]" if elsewhere else f"; {nearest(key, known, 'its keys')}"
     return f"is not a key of the plan{home}" if len(place) > 1 else f"is no table of the plan; {nearest(key, known)}"

@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WrapValidator
 
@@ -320,7 +320,7 @@ class FaultSection(Section):
     dut: Annotated[dict[str, Any] | None, _refused(_table)] = None
     scope: Annotated[dict[str, Any] | None, _refused(_table)] = None
     trigger: Annotated[str | None, _PRINTABLE] = None
-    kill: Literal["simulator"] | None = None
+    kill: Annotated[str | None, _one_of(("simulator",), "process of the bench")] = None
 
     @property
     def faults(self) -> dict[str, Any]:
