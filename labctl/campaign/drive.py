@@ -13,6 +13,7 @@ from labctl import __version__, interrupts
 from labctl.campaign import budget, hooks, journal, ready, runner, scrub
 from labctl.campaign.attempt import BenchMeasurer, Station
 from labctl.campaign.budget import Clocks
+from labctl.campaign.estimate import estimate
 from labctl.campaign.folder import CampaignFolder, create, open_campaign
 from labctl.campaign.items import compare, expansion, refuse, schedule, settings_changed
 from labctl.campaign.model import Campaign, Event, Item
@@ -64,7 +65,7 @@ def begin(
         raise FileFault(f"there is something at {out} already: go on with it (labctl campaign resume), or name another "
                         "folder with --out")
     items = expansion(plan).items
-    stations = _ready(plan, items, options, show)
+    stations = _ready(plan, items, out, options, show)
     campaign = Campaign(
         name=plan.campaign.name,
         seed=plan.campaign.seed,
@@ -92,7 +93,7 @@ def resume(
             plan = _kept_plan(path)
         _take_over(folder, plan, show)
         left = _left(folder, options)
-        stations = _ready(plan, left, options, show) if left else []
+        stations = _ready(plan, left, path, options, show) if left else []
         return _work(folder, plan, stations, options, show, told)
 
 
@@ -130,8 +131,9 @@ def _left(folder: CampaignFolder, options: Options) -> list[Item]:
     return [one.item for one in state.items if one.state in wanted]
 
 
-def _ready(plan: Plan, left: Sequence[Item], options: Options, show: Show) -> list[Station]:
+def _ready(plan: Plan, left: Sequence[Item], place: Path, options: Options, show: Show) -> list[Station]:
     """Make the benches ready for what is left to be taken."""
+    ready.check_room(place, estimate(plan, left).disk_bytes, plan.budget.disk_bytes)
     stations = ready.stations(plan, left, options.bench_file, show.stage)
     for station in stations:
         ready.check(station, [item for item in left if item.bench == station.name], show.stage, show.note)
