@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from instruments.errors import InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
 from labctl import boards
 from labctl.benchfile import BenchFile, parse_bench
-from labctl.errors import ConfigError, DeviceStable, DeviceTransient, NobodyThere
+from labctl.errors import ConfigError, DeviceTransient, NobodyThere
 from labctl.fixture import FIXTURES, Fixture, connection_sentence, sim_command
 from labctl.model import Shunt, Supply, Wiring
 from labctl.simulation import Simulation
@@ -282,19 +282,21 @@ def open_bench(
     stream: int = 0,
     clock_hz: float | None = None,
     elf: Path | None = None,
+    faults: Mapping[str, Any] | None = None,
 ) -> Iterator[Bench]:
     """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out.
 
     `seed` draws the emulated bench's fixed errors, seed and `stream` what is random in time there; one seed with
     several streams is one bench at several times. `clock_hz` is one of the board's clocks, by default its first; `elf`
-    is the image that the emulated DUT runs, by default the board's usual one. Raises Unsupported for a clock that the
-    board has not.
+    is the image that the emulated DUT runs, by default the board's usual one; `faults` are what is wrong in its world
+    from the start (docs/emulated-faults.md). Raises Unsupported for a clock that the board has not.
     """
     with contextlib.ExitStack() as stack:
         simulation = None
         if file is None:
             board = boards.at_clock(board_name or boards.DEFAULT, clock_hz)
             simulation = Simulation(board, seed, stream=stream, elf=elf)
+            simulation.faults = dict(faults or {})
             file = overrides(simulation.bench_file())
             wiring = wiring_of(file, board)
             stack.callback(simulation.stop)
@@ -307,9 +309,8 @@ def open_bench(
         try:
             yield _open_all(stack, file, board, wiring, ask, simulation)
         except (DeviceTransient, InstrumentError) as error:  # the simulator's own word comes first, its end included
-            fault = simulation.fault() if simulation is not None else ""
-            if fault:
-                raise DeviceStable(f"the emulated {board['name']} stopped: {fault}") from error
+            if simulation is not None:
+                simulation.check(error)
             raise
 
 
@@ -338,6 +339,7 @@ def _open_all(
         switch = open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)
         stack.callback(switch.close)
         switch.set_output(True)
-    dut = Dut(file.dut.port, timeout_s=DUT_TIMEOUT_S, board=board["name"])
+    watch = simulation.check if simulation is not None else lambda: None
+    dut = Dut(file.dut.port, timeout_s=DUT_TIMEOUT_S, board=board["name"], watch=watch)
     stack.callback(dut.close)
     return Bench(file, board, wiring, scope, dut, switch, ask, simulation)

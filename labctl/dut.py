@@ -9,6 +9,7 @@ import difflib
 import re
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -41,11 +42,18 @@ class Ready:
 class Dut:
     """The device under test behind a serial port (a device name, or a URL such as socket://HOST:PORT).
 
-    `board` is the board that the bench expects. Raises DeviceTransient, DeviceStable, EnvironmentFault (no permission).
+    `board` is the board that the bench expects; `watch` is called now and then while the DUT is silent, and may raise.
+    Raises DeviceTransient, DeviceStable, EnvironmentFault (no permission).
     """
 
-    def __init__(self, port: str, timeout_s: float = 5.0, board: str | None = None) -> None:
-        self._link = DutLink(port, timeout_s)
+    def __init__(
+        self,
+        port: str,
+        timeout_s: float = 5.0,
+        board: str | None = None,
+        watch: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._link = DutLink(port, timeout_s, watch)
         self._board = board
         self._prepared: Operation | None = None
         self._clock_hz: float | None = None
@@ -90,6 +98,7 @@ class Dut:
 
     def self_test(self, operation: Operation | None = None) -> int:
         """Let the DUT check its known answers, all or those behind one operation; return how many were right."""
+        self._make_sure_it_listens()
         command = "kat" if operation is None else f"kat op={operation.name}"
         _, answer = self._ask(command, "kat", self._at_clock(SELF_TEST_TIMEOUT_S))
         return _number(_pairs(answer), "passed", answer)
@@ -106,6 +115,8 @@ class Dut:
             raise Unsupported(f"the firmware has {operation.name} by {computes}, not by {operation.implementation!r}")
         if self._clock_hz is None:
             self.hello()
+        else:
+            self._make_sure_it_listens()
         assert self._clock_hz is not None
         self._prepared = None
         asked = {"op": operation.name} | ({} if operation.bytes is None else {"bytes": str(operation.bytes)})
@@ -222,6 +233,10 @@ class Dut:
                 "computed here: firmware and labctl do not belong together, or the DUT computes wrongly"
             )
         return int(crc_text, 16)
+
+    def _make_sure_it_listens(self) -> None:
+        """Find out in seconds that nobody is there, before a silence that would have to be taken for work."""
+        self._ask("hello", "hello", self._link.timeout_s)
 
     def _at_clock(self, timeout_s: float) -> float:
         """Lengthen a time-out for a clock slower than that which it was chosen for."""

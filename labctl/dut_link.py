@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 import serial
@@ -13,6 +14,8 @@ from labctl.errors import DeviceTransient, EnvironmentFault
 
 BAUD_HZ = 115200
 _POLL_S = 0.02
+# Between one call of `watch` and the next.
+_WATCH_INTERVAL_S = 1.0
 _LINE_BYTES_MAX = 1024
 _SHOWN_BYTES = 32
 _FRAMED = re.compile(rb"([\x20-\x7e]*)\*([0-9A-F]{4})")
@@ -51,12 +54,14 @@ def describe(line: bytes) -> str:
 class DutLink:
     """A serial port (a device name, or a URL such as socket://HOST:PORT) that carries lines; every wait is bounded.
 
-    Raises DeviceTransient where the port cannot be opened or breaks, EnvironmentFault where it is not permitted.
+    `watch` is called about once a second while a line is waited for; what it raises ends the wait. Raises
+    DeviceTransient where the port cannot be opened or breaks, EnvironmentFault where it is not permitted.
     """
 
-    def __init__(self, port: str, timeout_s: float) -> None:
+    def __init__(self, port: str, timeout_s: float, watch: Callable[[], object] = lambda: None) -> None:
         self.port = port
         self.timeout_s = timeout_s
+        self._watch = watch
         self.pending = bytearray()
         try:
             self._serial = serial.serial_for_url(port, baudrate=BAUD_HZ, timeout=_POLL_S, write_timeout=timeout_s)
@@ -80,9 +85,13 @@ class DutLink:
 
     def read_line(self, deadline_s: float) -> bytes | None:
         """Read up to a newline; None when time.monotonic() passes `deadline_s` (what has come so far is kept)."""
+        watch_s = time.monotonic() + _WATCH_INTERVAL_S
         while b"\n" not in self.pending and len(self.pending) < _LINE_BYTES_MAX:
             if time.monotonic() >= deadline_s:
                 return None
+            if time.monotonic() >= watch_s:
+                self._watch()
+                watch_s = time.monotonic() + _WATCH_INTERVAL_S
             self._fill()
         line, _, rest = bytes(self.pending).partition(b"\n")
         self.pending = bytearray(rest)

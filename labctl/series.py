@@ -19,7 +19,7 @@ MARGIN_MIN_S = 20e-6
 MARGIN_TAUS = 10
 # Room for the pseudo-random wait before each window (firmware/PROTOCOL.md): some hundred cycles, at 8 MHz and above.
 DITHER_S = 50e-6
-ANSWER_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 10.0
 # How long the scope may take to finish after the last edge.
 SCOPE_SETTLE_S = 5.0
 

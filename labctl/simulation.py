@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from instruments.errors import InstrumentError, LinkLost
 from labctl.benchfile import BenchFile, parse_bench
-from labctl.errors import ConfigError, EnvironmentFault
+from labctl.errors import ConfigError, DeviceStable, EnvironmentFault, LabctlError
 from labctl.firmware import default_image
 from labctl.model import Operation
 
@@ -235,7 +237,27 @@ class Simulation:
         try:
             yield self._control
         except _Ended as error:
-            raise EnvironmentFault(f"the simulator ended: {self._complaint()}") from error
+            raise self._ended() from error
+
+    def _ended(self) -> LabctlError | InstrumentError:
+        """Say why the simulator is not there any more: killed, like an instrument without power, or for a reason."""
+        complaint = self._complaint()
+        assert self._process is not None
+        status = self._process.poll()
+        if status is not None and status < 0:
+            return LinkLost(f"the emulated bench was killed ({signal.Signals(-status).name}): measure again")
+        return EnvironmentFault(f"the simulator ended: {complaint}")
+
+    def set_faults(self, faults: Mapping[str, Any]) -> None:
+        """Replace what is wrong in the world (README, faults). Raises ConfigError for a fault that it cannot have."""
+        with self._running() as control:
+            control.tell(cmd="faults", faults=faults)
+
+    def kill(self) -> None:
+        """Kill the simulator, as if its power was cut."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def connect(self, what: str, fixture: Mapping[str, float | None]) -> None:
         """Let a fixture take the DUT's place in the world, or the DUT come back; the supply stays as it is.
@@ -259,6 +281,12 @@ class Simulation:
         """Return what stopped the emulated core, empty where nothing did."""
         return self.ask(cmd="status")["fault"]
 
+    def check(self, because: Exception | None = None) -> None:
+        """Raise where the simulator, or its DUT, has ended: DeviceStable, LinkLost or EnvironmentFault."""
+        fault = self.fault()
+        if fault:
+            raise DeviceStable(f"the emulated {self.board['name']} stopped: {fault}") from because
+
     def windows(self) -> list[dict[str, float]]:
         """Return the world's own account of each trigger window since the last call."""
         return self.ask(cmd="windows")["windows"]
@@ -267,7 +295,7 @@ class Simulation:
         """Wait until the simulator ends. Raises EnvironmentFault where it ended by itself with a complaint."""
         assert self._process is not None
         if self._process.wait() != 0:
-            raise EnvironmentFault(f"the simulator ended: {self._complaint()}")
+            raise self._ended()
 
     def stop(self) -> None:
         """End the simulator; harmless where it never started."""

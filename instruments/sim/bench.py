@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -22,7 +24,10 @@ from instruments.sim.world import World
 BOOT_TIMEOUT_S = 60.0
 TRIGGER_FAULTS = ("disconnected", "inverted", "stuck-high", "extra-edge")
 WIRES_FAULTS = ("swapped",)
-SCOPE_FAULTS = ("silent", "stall_after_bytes", "close_after_bytes")
+SCOPE_FAULTS = ("silent", "stall_after_bytes", "close_after_bytes", "vanish_after_bytes", "return_after_s")
+KILL_FAULTS = ("simulator",)
+# The window at whose end the fault `kill` strikes: in the middle of a series.
+_KILLED_AT_WINDOW = 3
 
 
 class Dut(Protocol):
@@ -88,6 +93,7 @@ class Bench:
         self._serial = SerialServer(lambda data: self._ready().uart_write(data))
         self._control = Server("control", Control(self).serve)
         self._servers = (self._scope_server, self._switch_server, self._serial, self._control)
+        self._scope_server.fault.set(config.get("faults", {}).get("scope", {}))
         threading.Thread(target=self._boot, name="boot", daemon=True).start()
 
     def addresses(self) -> dict[str, Any]:
@@ -104,15 +110,13 @@ class Bench:
         """Replace the set of faults. Raises ValueError or TypeError for one that is not known."""
         check_faults(faults)
         self._ready().set_faults(faults.get("dut", {}))
-        self._apply(faults)
-
-    def _apply(self, faults: Mapping[str, Any]) -> None:
         self._wire(faults)
         self._scope_server.fault.set(faults.get("scope", {}))
 
     def _wire(self, faults: Mapping[str, Any]) -> None:
         self.world.trigger_fault = faults.get("trigger")
         self.world.shunt_fault = faults.get("shunt")
+        self.world.on_window = _killer() if faults.get("kill") else None
         leads = ("trigger", "shunt") if faults.get("wires") == "swapped" else ("shunt", "trigger")
         self._signals.update(zip(self._channels, leads, strict=True))
 
@@ -175,7 +179,6 @@ class Bench:
 
     def _boot(self) -> None:
         try:
-            self._apply(self.config.get("faults", {}))
             self._dut = self._make_dut(self.config, self.world, self._serial.send)
             self._dut.set_faults(self.config.get("faults", {}).get("dut", {}))
             self._dut.power(True)
@@ -210,6 +213,17 @@ class Bench:
         return self.status()["engine"] != "off"
 
 
+def _killer() -> Callable[[], None]:
+    """Return what kills this process, as nobody would expect it, when it is called the third time."""
+    left = iter(range(_KILLED_AT_WINDOW - 1, -1, -1))
+
+    def window() -> None:
+        if next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return window
+
+
 def check_faults(faults: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError for a fault that nothing here can have; the DUT's own are checked by it."""
     if not isinstance(faults, Mapping):
@@ -217,7 +231,9 @@ def check_faults(faults: Mapping[str, Any]) -> None:
     for name in ("scope", "dut"):
         if not isinstance(faults.get(name, {}), Mapping):
             raise TypeError(f"faults: {name} {faults[name]!r} is not one JSON object")
-    wired = {"trigger": TRIGGER_FAULTS, "shunt": tuple(SHUNT_FAULTS), "wires": WIRES_FAULTS}
+    wired = {
+        "trigger": TRIGGER_FAULTS, "shunt": tuple(SHUNT_FAULTS), "wires": WIRES_FAULTS, "kill": KILL_FAULTS,
+    }  # fmt: skip
     unknown = set(faults) - {*wired, "scope", "dut"}
     if unknown:
         raise ValueError(f"faults: {min(unknown)!r} is not one of {', '.join(wired)}, scope, dut")
@@ -228,5 +244,8 @@ def check_faults(faults: Mapping[str, Any]) -> None:
     if unknown:
         raise ValueError(f"faults: scope {min(unknown)!r} is not one of {', '.join(SCOPE_FAULTS)}")
     for name, value in faults.get("scope", {}).items():
-        if name != "silent" and not (isinstance(value, int) and value >= 0):
+        if name == "return_after_s":
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ValueError(f"faults: scope {name} must be a time in seconds, not {value!r}")
+        elif name != "silent" and not (isinstance(value, int) and value >= 0):
             raise ValueError(f"faults: scope {name} must be a number of bytes, not {value!r}")

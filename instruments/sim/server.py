@@ -32,12 +32,33 @@ class Server:
         self._thread = threading.Thread(target=self._accept, name=name, daemon=True)
         self._thread.start()
 
+    def vanish(self, for_s: float | None = None) -> None:
+        """Drop every connection and refuse new ones, as an instrument without power; for ever, or so long."""
+        with self._changing:
+            if self._closed:
+                return
+            self._shut(self._listener, *self._connections)
+            # Bound and not listening: the port stays ours, and whoever calls is refused.
+            self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind((HOST, self.port))
+        if for_s is not None:
+            timer = threading.Timer(for_s, self.come_back)
+            timer.daemon = True
+            timer.start()
+
+    def come_back(self) -> None:
+        """Take connections again."""
+        with self._changing:
+            if not self._closed:
+                self._listener.listen()
+
     def _accept(self) -> None:
         while not self._closed:
             try:
                 connection, _ = self._listener.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            except OSError:  # closed, or a client that was gone at once, or no file descriptor left
+            except OSError:  # closed or vanished, or a client that was gone at once, or no file descriptor left
                 time.sleep(ACCEPT_PAUSE_S)
                 continue
             if self._one_client:
@@ -59,7 +80,10 @@ class Server:
         """Stop listening and drop every connection."""
         self._closed = True
         with self._changing:
-            ends = (self._listener, *self._connections)
+            self._shut(self._listener, *self._connections)
+
+    @staticmethod
+    def _shut(*ends: socket.socket) -> None:
         for end in ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -94,17 +118,28 @@ def is_gone(connection: socket.socket) -> bool:
 
 
 class OutputFault:
-    """Break what an instrument sends: `silent`, `stall_after_bytes` or `close_after_bytes` since it was set."""
+    """Break what an instrument sends: `silent`, or `stall_after_bytes` or `close_after_bytes` since it was set.
 
-    def __init__(self) -> None:
+    With `vanish_after_bytes` the instrument is gone after so many, from the start after 0, and comes back after
+    `return_after_s` where that is given, else with the next set of faults. `vanish` and `come_back` do it.
+    """
+
+    def __init__(self, vanish: Callable[[float | None], None], come_back: Callable[[], None]) -> None:
         self._limit_bytes: int | None = None
-        self._closes = False
+        self._closes = self._vanishes = False
+        self._return_after_s: float | None = None
+        self._vanish, self._come_back = vanish, come_back
 
     def set(self, fault: Mapping[str, Any]) -> None:
         """Replace the fault; an empty one repairs."""
+        self._come_back()
         self._closes = "close_after_bytes" in fault
-        limit = 0 if fault.get("silent") else fault.get("close_after_bytes", fault.get("stall_after_bytes"))
+        self._vanishes = "vanish_after_bytes" in fault
+        self._return_after_s = fault.get("return_after_s")
+        names = ("vanish_after_bytes", "close_after_bytes", "stall_after_bytes")
+        limit = 0 if fault.get("silent") else next((fault[name] for name in names if name in fault), None)
         self._limit_bytes = None if limit is None else int(limit)
+        self._vanish_if_due()
 
     def send(self, connection: socket.socket, data: memoryview) -> None:
         """Send as much as the fault lets through."""
@@ -114,13 +149,19 @@ class OutputFault:
         connection.sendall(data)
         if self._limit_bytes == 0 and self._closes:
             connection.shutdown(socket.SHUT_RDWR)
+        self._vanish_if_due()
+
+    def _vanish_if_due(self) -> None:
+        if self._vanishes and self._limit_bytes == 0:
+            self._vanishes, self._limit_bytes = False, None
+            self._vanish(self._return_after_s)
 
 
 class ScpiServer(Server):
     """Let clients talk to an instrument: messages end in LF, and so do answers."""
 
     def __init__(self, name: str, instrument: Instrument) -> None:
-        self.fault = OutputFault()
+        self.fault = OutputFault(self.vanish, self.come_back)
         self._instrument = instrument
         super().__init__(name, self._talk)
 

@@ -91,6 +91,8 @@ class World:
         self.trigger_fault: str | None = None
         self.shunt_fault: str | None = None
         self.shunt_at_pin = False
+        # Called after each window that the DUT ends (bench.py).
+        self.on_window: Callable[[], None] | None = None
         self._lock = threading.Condition()
         self._chunks: list[_Chunk] = []
         self._totals = np.zeros(2)  # integrals of i_core and of i_core * i_shunt since the start
@@ -154,6 +156,8 @@ class World:
                     }
                 )
                 self._rise = None
+                if self.on_window is not None:
+                    self.on_window()
             self._tell()
 
     def parked(self, cycle: int, current_a: float) -> None:

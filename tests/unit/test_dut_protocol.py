@@ -131,7 +131,9 @@ def test_list_and_self_test_and_stack():
     memory |= {"state_bytes": 216, "buffer_bytes": 128}
     with talking(
         ("list", ["data ops null,busy", "data ops sha256", "ok list n=3"]),
+        ("hello", [HELLO]),
         ("kat", ["ok kat passed=7"]),
+        ("hello", [HELLO]),
         ("kat op=sha256", ["ok kat passed=1"]),
         ("stack", ["ok stack " + " ".join(f"{key}={value}" for key, value in memory.items())]),
     ) as dut:
@@ -176,7 +178,7 @@ def test_a_variant_is_sent_and_must_come_back():
     said = "window_us=9 window_cycles=200 check_us=1"
     right = f"ok ready op=aes-128-cbc bytes=64 runs=3 n=1 pause_us=1500 key=inside piece=16 offset=1 {said}"
     other = f"ok ready op=aes-128-cbc bytes=64 runs=3 n=1 pause_us=1500 key=outside piece=16 offset=1 {said}"
-    with talking(("hello", [HELLO]), (command, [right]), (command, [other])) as dut:
+    with talking(("hello", [HELLO]), (command, [right]), ("hello", [HELLO]), (command, [other])) as dut:
         dut.prepare(operation, 1.5e-3)
         with pytest.raises(DeviceStable, match="made ready with key=outside"):
             dut.prepare(operation, 1.5e-3)
@@ -207,11 +209,24 @@ def test_a_counter_that_tells_no_window_is_refused():
         dut.prepare(SHA256, 1.5e-3)
 
 
+def test_over_a_stop_mode_no_cycles_are_told_whatever_the_core_counts():
+    answer = f"ok ready op=idle.stop bytes=0 runs=3 n=1 pause_us=1500 {PLAIN} window_us=3300 check_us=2"
+    stop = (PREPARE.replace("sha256 bytes=64", "idle.stop"), [answer])
+    stopped = ("go", ["ok done runs=3 check=pass crc32=00000000"])
+    counted = ("go", ["data cycles 0 1 2 3", DONE])
+    with talking(("hello", [HELLO]), stop, stopped, (PREPARE, [READY]), counted) as dut:
+        assert dut.prepare(Operation("idle.stop", n_runs=3), 1.5e-3).window_s == pytest.approx(3.3e-3)
+        assert dut.go(2.0).cycles == ()
+        # The next operation is counted again.
+        dut.prepare(SHA256, 1.5e-3)
+        assert dut.go(2.0).cycles == (1, 2, 3)
+
+
 def test_a_slow_clock_has_longer_to_compute(monkeypatch):
     monkeypatch.setattr("labctl.dut.SELF_TEST_TIMEOUT_S", 0.0625)
     hello = HELLO.replace("clock_hz=24000000", "clock_hz=8000000")
     with (
-        talking(("hello", [hello]), ("kat", [])) as dut,
+        talking(("hello", [hello]), ("hello", [hello]), ("kat", [])) as dut,
         pytest.raises(DeviceTransient, match=r"no answer to 'kat' within 0\.1875 s"),
     ):
         assert dut.hello() and dut.self_test()
@@ -285,9 +300,37 @@ def test_a_clock_that_stands_still_is_refused():
 )
 def test_a_long_silence_says_how_long_it_was(monkeypatch, call, command: str, bound: str):
     monkeypatch.setattr(f"labctl.dut.{bound}", 0.125)
-    script = ([("hello", [HELLO])] if command == PREPARE else []) + [(command, [])]
+    script = ([("hello", [HELLO])] if command in (PREPARE, "kat") else []) + [(command, [])]
     with talking(*script) as dut, pytest.raises(DeviceTransient, match=r"no answer to '.*' within 0\.125 s"):
         call(dut)
+
+
+def test_a_dut_that_is_not_there_any_more_is_told_before_the_long_wait():
+    """Its self-test may be silent for minutes, its answer to `hello` for the link's time-out only."""
+    with (
+        talking(("hello", [HELLO]), ("hello", []), timeout_s=0.25) as dut,
+        pytest.raises(DeviceTransient, match=r"no answer to 'hello' within 0\.25 s.*lost its supply"),
+    ):
+        assert dut.hello() and dut.self_test(SHA256)
+    with (
+        talking(*ready_for(("hello", [])), timeout_s=0.25) as dut,
+        pytest.raises(DeviceTransient, match=r"no answer to 'hello' within 0\.25 s"),
+    ):
+        assert dut.prepare(SHA256, 1.5e-3) and dut.prepare(SHA256, 1.5e-3)
+
+
+def test_whoever_watches_the_bench_ends_the_silence(monkeypatch):
+    monkeypatch.setattr("labctl.dut_link._WATCH_INTERVAL_S", 0.05)
+
+    def watch():
+        raise DeviceStable("the core stopped")
+
+    peer = Peer([("hello", [HELLO]), (PREPARE, [])])
+    dut = Dut(peer.port, 2.0, BOARD, watch)
+    with pytest.raises(DeviceStable, match="the core stopped"):
+        dut.prepare(SHA256, 1.5e-3)
+    dut.close()
+    peer.finish()
 
 
 def test_silence_within_a_report_is_the_short_one():
@@ -365,7 +408,7 @@ def test_something_else_that_speaks_the_line_format():
 
 def test_failed_known_answer():
     with (
-        talking(("kat", ["err kat sha256 abc, FIPS 180"])) as dut,
+        talking(("hello", [HELLO]), ("kat", ["err kat sha256 abc, FIPS 180"])) as dut,
         pytest.raises(DeviceStable, match=r"self-test.*sha256 abc, FIPS 180"),
     ):
         dut.self_test()

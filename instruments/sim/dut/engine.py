@@ -130,7 +130,7 @@ class Engine:
         self._line.faults = self._faults
 
     def status(self) -> dict[str, Any]:
-        """Tell `engine` (running, parked, hung, off, fault), `fault` (text, else empty), `cycles` since the beginning."""
+        """Tell `engine` (running, parked, hung, off, fault), `fault` (text or empty), `cycles` since the beginning."""
         with self._changed:
             return {"engine": self._state, "fault": self._fault, "cycles": self._hook.cycles}
 
