@@ -294,6 +294,8 @@ class Dut:
             raise ConfigError(f"the DUT refuses: {text} (it was sent {command!r})")
         if code == "kat":
             raise WrongOutput(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
+        if code == "output":
+            raise WrongOutput(f"the DUT refuses to measure: {text}; check supply, clock and the firmware's build")
         raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")
 
     def _silence(self, command: str, silence_s: float, n_data: int) -> NoReturn:
