@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +14,7 @@ from labctl.bench import Bench, open_bench
 from labctl.benchfile import BenchFile
 from labctl.campaign.model import Item
 from labctl.campaign.work import Measurer
-from labctl.errors import ConfigError, DeviceStable, NobodyThere, Unsupported
+from labctl.errors import DeviceStable, NobodyThere, Unsupported
 from labctl.firmware import Image, mismatch
 from labctl.model import Capture
 
@@ -27,8 +25,8 @@ Stage = Callable[[str], None]
 class Station:
     """A bench of a campaign, made ready: `file` is None for an emulated one, which `seed` draws.
 
-    `images` tells the firmware of each item by its number, or why there is none. `faults` gives what the emulated
-    bench is told to get wrong in an attempt (the control protocol's names, and "kill").
+    `images` tells the firmware of each item by its number, or why there is none. `faults` gives what goes wrong on an
+    emulated bench in an attempt at an item.
     """
 
     name: str
@@ -51,9 +49,8 @@ class BenchMeasurer(Measurer):
 
     def measure(self, item: Item, attempt: int) -> Capture:
         """Take an item's capture. Raises Unsupported where no image of the firmware has it."""
-        faults = self._station.faults(item, attempt)
-        with opened(self._station, item, self._stage) as bench:
-            return take(bench, self._station, item, _spoiled(bench, faults, self._stage))
+        with opened(self._station, item, self._stage, self._station.faults(item, attempt)) as bench:
+            return take(bench, self._station, item, self._stage)
 
     def recover(self, item: Item) -> None:
         """Open scope and switch, and switch the DUT's supply off; the new attempt switches it on."""
@@ -74,8 +71,10 @@ class BenchMeasurer(Measurer):
 
 
 @contextlib.contextmanager
-def opened(station: Station, item: Item, stage: Stage = lambda *_: None) -> Iterator[Bench]:
-    """Open a station's bench for an item, with the firmware that the item asks for.
+def opened(
+    station: Station, item: Item, stage: Stage = lambda *_: None, faults: Mapping[str, Any] | None = None
+) -> Iterator[Bench]:
+    """Open a station's bench for an item, with the firmware that the item asks for; `faults` are of an emulated one.
 
     Raises Unsupported where there is none, what opening raises, and what flashing does.
     """
@@ -92,6 +91,7 @@ def opened(station: Station, item: Item, stage: Stage = lambda *_: None) -> Iter
         stream=stream_of(item.key),
         clock_hz=item.operation.clock_hz,
         elf=image.path if station.file is None else None,
+        faults=faults,
     ) as bench:
         if bench.simulation is None and (other := _other_firmware(bench, item)):
             stage(f"flashing {image.board} {image.folder}, for its firmware is {other}")
@@ -128,26 +128,6 @@ def _other_firmware(bench: Bench, item: Item) -> str:
     if other := mismatch(bench.board, bench.dut.manifest(), item.operation):
         return f"built with {other}"
     return "" if item.operation.name in bench.dut.list_operations() else f"without {item.operation.name}"
-
-
-def _spoiled(bench: Bench, faults: Mapping[str, Any], stage: Stage) -> Stage:
-    """Let an emulated bench get something wrong; the simulator is killed when the series begins."""
-    if bench.simulation is None or not faults:
-        return stage
-    told = {name: value for name, value in faults.items() if name != "kill"}
-    answer = bench.simulation.ask(cmd="faults", faults=told)
-    if "error" in answer:
-        raise ConfigError(f"the emulated bench cannot get this wrong: {answer['error']}")
-    if "kill" not in faults:
-        return stage
-    pid = int(bench.simulation.addresses["pid"])
-
-    def killing(text: str) -> None:
-        stage(text)
-        if text.endswith(" runs"):
-            os.kill(pid, signal.SIGKILL)
-
-    return killing
 
 
 def _switch_off(file: BenchFile) -> None:
