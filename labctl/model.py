@@ -241,7 +241,8 @@ class Result:
     last, `energy_outliers` the runs (counted from 0) that lie apart from the others; they are in every number.
     `energy_shape` names why the mean is no typical run: "bimodal", "outliers", "skewed", or "" where it is.
     `throughput_mib_s` is the message in MiB (2^20 bytes) over the mean duration; it and `cycles_per_byte` are None
-    where there is no message, the latter also where nothing counts cycles.
+    where there is no message, the latter also where nothing counts cycles. `energy_std_expanded_j` is for runs that
+    are normally distributed and independent, None for one run.
     """
 
     board: str
@@ -291,3 +292,6 @@ class Result:
     throughput_mib_s: float | None = None
     cycles_per_byte: float | None = None
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+    current_expanded_a: float | None = None
+    cycles_expanded: float | None = None
+    energy_std_expanded_j: float | None = None

@@ -204,6 +204,12 @@ def short(value: float | None, standard: float | None, unit: str, *, ascii_only:
     return _joined(f"{_plain(number)}({_plain(last_digits.quantize(Decimal(1)))})", prefix, unit, ascii_only)
 
 
+def rounded(value: float, expanded: float) -> tuple[Decimal, Decimal]:
+    """Round a value and its expanded uncertainty as `with_uncertainty` does, without a prefix."""
+    number, uncertainty, _ = _rounded_pair(value, expanded, "")
+    return (abs(number) if number == 0 else number), uncertainty
+
+
 def _with_unit(text: object, what: str, expected: str) -> str:
     if not isinstance(text, str):
         raise ConfigError(f"{what} {text!r} has no unit; {expected}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from labctl.analysis import uncertainty
-from labctl.analysis.chain import Deviation
+from labctl.analysis.chain import Deviation, Flow
 from labctl.analysis.checks import Series
 from labctl.analysis.keys import Keys
 from labctl.analysis.montecarlo import SECOND_ORDER_MAX, Model, Term, interval_of, run_trials, second_order
@@ -56,6 +59,7 @@ class PerOperation:
                 "measure more iterations in each window"
             )
         self.energies_j = columns[2]
+        self.current = summarize(columns[1] / columns[0])
         self.power = summarize(columns[2] / columns[0])
         measured = None if null is None else null.measurement
         self._windows = [(m.chain, m.moments.mean()) for m in (series.measurement, measured) if m is not None]
@@ -81,6 +85,29 @@ class PerOperation:
                     f"from {tried.n_trials} Monte Carlo trials"
                 )
         return found
+
+    def current_interval(self, power: Interval) -> Interval:
+        """Give the interval of the mean current, charge over duration, by a budget of its own.
+
+        Where that of the power, `power`, is by trials, it is as much wider than its budget's as that one is.
+        """
+        def model(of_series: Deviation, of_null: Deviation) -> np.ndarray:
+            flows = self._flows(of_series, of_null)
+            charge, time = (reduce(operator.sub, column) for column in
+                            zip(*((f.charge_c, f.duration_s) for f in flows), strict=True))
+            return np.stack([charge / time])
+
+        (budget,) = uncertainty.propagate(self._inputs, model, ("current",))
+        parts = budget["current"]
+        _add_scatter(parts, "repeatability", "A", self.current, 1.0)
+        if self.null is not None:
+            times, charges, _, _ = (np.array(c) for c in _columns(self.null.runs, self.kind))
+            mean_a = self.charge.mean / self.duration.mean
+            _add_scatter(parts, "null", "C", summarize(charges - mean_a * times), -1 / (self.n * self.duration.mean))
+        found, linear = uncertainty.interval(parts), uncertainty.interval(self.budget["power"])
+        if power.method == linear.method or not linear.expanded:
+            return found
+        return replace(found, expanded=found.expanded * power.expanded / linear.expanded, method=power.method)
 
     def trialled(self) -> Trialled:
         """Give the whole model: of shared errors as it is, with scatter and edges.
@@ -138,12 +165,16 @@ class PerOperation:
 
     def _time_and_energy(self, of_series: Deviation, of_null: Deviation) -> tuple[np.ndarray, np.ndarray]:
         """Give time and energy of one operation under deviations: (1,) each, or (trials,)."""
-        flows = [chain.flow(mean, d) for (chain, mean), d in zip(self._windows, (of_series, of_null), strict=False)]
+        flows = self._flows(of_series, of_null)
         pairs = [(f.duration_s, f.energy_j if self.kind == "dut" else f.energy_supply_j) for f in flows]
         (time, energy), *null = pairs
         for null_time, null_energy in null:
             time, energy = time - null_time, energy - null_energy
         return time / self.n, energy / self.n
+
+    def _flows(self, of_series: Deviation, of_null: Deviation) -> list[Flow]:
+        """Give what passes in the mean window of the series and, where there is one, of null."""
+        return [chain.flow(mean, d) for (chain, mean), d in zip(self._windows, (of_series, of_null), strict=False)]
 
 
 def _columns(runs: Sequence[Run], power: str) -> tuple[list[float], list[float], list[float], list[float]]:

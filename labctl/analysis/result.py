@@ -22,6 +22,7 @@ from labctl.analysis.checks import (
 from labctl.analysis.keys import Keys
 from labctl.analysis.operation import PerOperation, Trialled
 from labctl.analysis.power import measure_windows
+from labctl.analysis.spread import cycles_expanded, std_expanded
 from labctl.analysis.statistics import summarize
 from labctl.analysis.trigger import check_complete, find_windows
 from labctl.errors import CaptureError, ConfigError
@@ -130,6 +131,9 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
         throughput_mib_s=operation.bytes / duration.mean / _MIB if operation.bytes else None,
         cycles_per_byte=cycles / operation.bytes if operation.bytes and cycles is not None else None,
         intervals=intervals,
+        current_expanded_a=numbers.current_interval(intervals["power"]).expanded,
+        cycles_expanded=cycles_expanded(capture.dut_report, capture.null_report, operation.n_iterations),
+        energy_std_expanded_j=std_expanded(energy.std, energy.n),
     )
     return result, numbers.trialled()
 

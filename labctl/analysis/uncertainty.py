@@ -92,14 +92,16 @@ def edge_phase(dt_s: float) -> float:
 
 
 def propagate(
-    inputs: Sequence[Input], model: Callable[[Deviation, Deviation], np.ndarray]
+    inputs: Sequence[Input],
+    model: Callable[[Deviation, Deviation], np.ndarray],
+    quantities: Sequence[str] = QUANTITIES,
 ) -> list[dict[str, list[Contribution]]]:
-    """Turn inputs into contributions to duration, power and energy of each window, one budget a window.
+    """Turn inputs into contributions to the quantities of each window, one budget a window.
 
-    `model` gives the three quantities as an array of shape (3, windows).
+    `model` gives the quantities as an array of shape (quantities, windows).
     """
     centre = np.abs(model(Deviation(), Deviation()))
-    budgets: list[dict[str, list[Contribution]]] = [{q: [] for q in QUANTITIES} for _ in range(centre.shape[1])]
+    budgets: list[dict[str, list[Contribution]]] = [{q: [] for q in quantities} for _ in range(centre.shape[1])]
     for item in inputs:
         if item.standard <= 0:
             continue
@@ -108,7 +110,7 @@ def propagate(
         # What rounding leaves of a sensitivity that is zero is no contribution.
         matters = np.abs(change) > 1e-12 * centre
         effect = change / step * item.standard
-        for quantity, row, used in zip(QUANTITIES, effect, matters, strict=True):
+        for quantity, row, used in zip(quantities, effect, matters, strict=True):
             for k in np.flatnonzero(used):
                 budgets[k][quantity].append(Contribution(
                     item.name, item.evaluation, item.distribution, item.standard, item.unit, float(row[k]),
