@@ -1,0 +1,207 @@
+"""The results of campaigns, folders of captures and single captures as rows of a table; analysed once, then kept.
+
+What a journal acknowledges is read and analysed. Rows that were analysed are kept in `tables/` of the folder, by the
+CRC-32 of the capture and by the labctl that analysed it; that file can be deleted, and a folder that cannot be written
+does without.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from labctl.analysis.result import analyze
+from labctl.analysis.statistics import student_factor, summarize
+from labctl.campaign import journal
+from labctl.campaign.folder import CAMPAIGN, open_campaign
+from labctl.campaign.model import Campaign
+from labctl.campaign.rowcache import RowCache
+from labctl.campaign.state import ItemStatus, state_of
+from labctl.errors import CaptureError, ConfigError, FileFault
+from labctl.memory.row import SCHEMA as MEMORY_SCHEMA
+from labctl.model import Capture, Operation, Result
+from labctl.report.tables import render
+from labctl.report.tables.columns import MEMORY
+from labctl.report.tables.row import DONE, FAILED, Row, Value, arranged
+from labctl.report.tables.sheet import Layout
+
+Progress = Callable[[str, int, int], None]
+# What of a row labctl memory knows by.
+_SUBJECT = ("board", "operation", "bytes", "implementation", "profile", "clock_hz", "variant")
+
+
+def campaign_table(folder: Path, format: str = "csv") -> str:
+    """Make the table of a campaign with everything in it: items, baselines and references, done or not."""
+    return render.render(load_rows([folder]), format, Layout(roles=()))
+
+
+def load_rows(paths: Sequence[Path], power: str = "dut", progress: Progress = lambda *_: None) -> list[Row]:
+    """Load the rows of campaigns, folders of captures, captures, and what `labctl memory --json` printed.
+
+    `power`, "dut" or "supply", chooses the headline. A capture that gives no number is a failed row with the reason.
+    Raises FileFault for what is none of these.
+    """
+    memory: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    rows: list[Row] = []
+    for path in paths:
+        if path.suffix == ".json" and path.is_file():
+            memory |= {_subject(row): row for row in _memory_rows(path)}
+        elif (path / CAMPAIGN).is_file():
+            rows += _campaign_rows(path, power, progress)
+        else:
+            rows += _capture_rows(path, power, progress)
+    if memory and not rows:
+        raise ConfigError("memory figures alone make no table here: name the folder of a campaign, or captures, too")
+    return arranged(_with_memory(row, memory.get(_subject(asdict(row)))) for row in rows)
+
+
+def _campaign_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
+    campaign = open_campaign(path).campaign
+    state = state_of(campaign, journal.read(path))
+    with RowCache(path, power) as cache:
+        for number, status in enumerate(state.items):
+            progress(f"{campaign.name}: {status.item.key}", number, len(state.items))
+            yield _item_row(campaign, status, cache)
+
+
+def _item_row(campaign: Campaign, status: ItemStatus, cache: RowCache) -> Row:
+    item, last = status.item, status.last
+    facts = next((bench for bench in campaign.benches if bench.get("name") == item.bench), {"name": item.bench})
+    row = replace(_row_of(item.board, item.operation, facts), role=item.role, repeat=item.repeat)
+    if status.state != DONE or last is None:
+        return replace(row, state=status.state, reason=last.error if last is not None else "")
+    found = cache.get(last.capture, _analysed, last.capture_crc32) or row
+    return replace(
+        row, emulated=row.emulated if found.emulated is None else found.emulated, state=found.state,
+        reason=found.reason, n_runs=found.n_runs, n_iterations=found.n_iterations, memory_of=found.memory_of,
+        values=found.values, warnings=found.warnings, captures=(last.capture,),
+    )
+
+
+def _capture_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
+    """Give the rows of a folder of captures, or of one."""
+    files = [path] if path.is_file() else sorted(path.glob("*.h5"))
+    if not files:
+        raise FileFault(f"{path} holds neither a campaign nor captures (*.h5); name a folder that does")
+    with RowCache(path if path.is_dir() else path.parent, power, keep=path.is_dir()) as cache:
+        for number, file in enumerate(files):
+            progress(file.name, number, len(files))
+            found = cache.get(file.name, _analysed)
+            if found is not None:
+                yield replace(found, captures=(file.name,))
+
+
+def _analysed(capture: Capture, power: str) -> Row | None:
+    """Make the row of a capture, a failed one where it gives no number; None for one that is no measurement."""
+    if capture.provenance.get("what") == "calibration":
+        return None
+    operation = capture.operation or Operation("unknown")
+    board = str(capture.board.get("name", ""))
+    operation = replace(operation, clock_hz=operation.clock_hz or capture.board.get("clock_hz"))
+    row = _row_of(board, operation, capture.provenance.get("bench", {}))
+    try:
+        result = analyze(capture, power)
+    except (CaptureError, ConfigError) as error:
+        return replace(row, state=FAILED, reason=str(error))
+    return replace(
+        row, n_runs=result.n_runs, n_iterations=result.n_iterations, warnings=result.warnings,
+        values={**values_of(result), **_image_memory(capture.manifest)},
+        memory_of="image" if _image_memory(capture.manifest) else "",
+    )
+
+
+def _row_of(board: str, operation: Operation, bench: Mapping[str, Any]) -> Row:
+    """Give the coordinates of an operation on a board and a bench."""
+    name, emulated = str(bench.get("name", "")), bench.get("emulated")
+    seed = f", seed {bench['seed']}" if emulated and "seed" in bench else ""
+    return Row(
+        board, operation.name, operation.bytes, operation.implementation, operation.profile, operation.clock_hz,
+        operation.variant, bench=f"{name}{seed}", emulated=None if emulated is None else bool(emulated),
+    )
+
+
+def values_of(result: Result) -> dict[str, Value]:
+    """Give the quantities of a result that are known, each with its expanded uncertainty.
+
+    What follows from one uncertain number alone, the throughput from the duration for instance, has the relative
+    uncertainty of that one. Spreads are over the mean unless that may as well be nothing.
+    """
+    energy_j, duration_s, power_w = result.energy_mean_j, result.duration_mean_s, result.power_mean_w
+    found: dict[str, tuple[float | None, float | None]] = {
+        "energy": (energy_j, result.energy_expanded_j),
+        "power": (power_w, result.power_expanded_w),
+        "current": (result.current_mean_a, result.current_expanded_a),
+        "duration": (duration_s, result.duration_expanded_s),
+        "cycles": (result.cycles_mean, result.cycles_expanded),
+        "energy_net_idle": (result.energy_net_idle_j, None),
+        "current_max": (result.current_max_a, None),
+        "duration_max": (result.duration_max_s, None),
+    }
+    if result.n_runs > 1 and abs(energy_j) > result.energy_expanded_j:
+        found["fluctuation_between"] = _ratio(result.energy_std_j, result.energy_std_expanded_j, abs(energy_j))
+    if abs(power_w) > result.power_expanded_w:
+        found["fluctuation_within"] = _ratio(result.power_ripple_w, _ripple_expanded(result), abs(power_w))
+    if result.bytes:
+        rate = result.bytes / duration_s
+        found["throughput"] = (rate, rate * result.duration_expanded_s / duration_s)
+        found["energy_per_byte"] = _ratio(energy_j, result.energy_expanded_j, result.bytes)
+        if result.cycles_mean is not None:
+            found["cycles_per_byte"] = _ratio(result.cycles_mean, result.cycles_expanded, result.bytes)
+    return {
+        key: Value(float(number), float(expanded) if expanded is not None and math.isfinite(expanded) else None)
+        for key, (number, expanded) in found.items() if number is not None and math.isfinite(number)
+    }
+
+
+def _ratio(number: float, expanded: float | None, over: float) -> tuple[float, float | None]:
+    return number / over, None if expanded is None else expanded / over
+
+
+def _ripple_expanded(result: Result) -> float | None:
+    """Take the scatter between runs: errors of shunt, gain and supply cancel in a spread over its mean."""
+    if len(result.runs) < 2:
+        return None
+    found = summarize([run.power_ripple_w for run in result.runs])
+    return found.se * student_factor(found.degrees_of_freedom)
+
+
+def _image_memory(manifest: Mapping[str, Any]) -> dict[str, Value]:
+    """Take the sizes of the image from its build manifest: flash, data and bss, and the room for the stack."""
+    try:
+        flash, data, bss, stack = (int(manifest[f"{key}_bytes"]) for key in ("flash", "data", "bss", "stack"))
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return {"flash": Value(float(flash)), "ram": Value(float(data + bss)), "stack": Value(float(stack))}
+
+
+def _with_memory(row: Row, memory: Mapping[str, Any] | None) -> Row:
+    """Put the operation's own figures, where labctl memory found some, in the place of its image's."""
+    if memory is None:
+        return row
+    own = {key: Value(float(memory[f"{key}_bytes"])) for key in MEMORY}
+    return replace(row, values={**row.values, **own}, memory_of="operation")
+
+
+def _memory_rows(path: Path) -> list[Mapping[str, Any]]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != MEMORY_SCHEMA:
+            raise FileFault(f"{path} is {document['schema']!r}, not {MEMORY_SCHEMA!r} of labctl memory --json")
+        rows = document["results"]
+        for row in rows:
+            _subject(row)
+            for key in MEMORY:
+                float(row[f"{key}_bytes"])
+        return rows
+    except OSError as error:
+        raise FileFault(f"{path} cannot be read ({error.strerror or error})") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise FileFault(f"{path} is nothing that labctl memory --json printed") from error
+
+
+def _subject(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in _SUBJECT)

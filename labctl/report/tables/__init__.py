@@ -1,0 +1,1 @@
+"""Tables for a report: rows of results chosen, grouped and laid out; as CSV, JSON, Markdown, LaTeX, HTML or text."""

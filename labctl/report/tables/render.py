@@ -1,0 +1,23 @@
+"""Rows as a text in one of the formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from labctl.report.tables import machine
+from labctl.report.tables.row import Row
+from labctl.report.tables.sheet import Layout, selected
+
+FORMATS = ("csv", "json")
+
+
+def render(rows: Sequence[Row], format: str, layout: Layout, power: str = "dut", dialect: str = "comma") -> str:
+    """Write the rows that a layout wants as csv or json.
+
+    `rows` are in the order of `row.arranged`; `power` says whose they are, "dut" or "supply"; `dialect` is for csv.
+    Raises ConfigError for what a layout asks that there is not.
+    """
+    wanted = selected(rows, layout)
+    if format == "csv":
+        return machine.to_csv(wanted, layout, power, dialect)
+    return machine.to_json(wanted, layout, power)
