@@ -30,16 +30,14 @@ class Source:
 
     def line(self, place: Place) -> int | None:
         """Return the line, from 1, of a place, or of the table it would stand in; None where not even that is there."""
-        if place in self._lines:
-            return self._lines[place]
+        if place in self._lines or not place:
+            return self._lines.get(place)
         inside = [line for other, line in self._lines.items() if other[: len(place)] == place]
-        if inside or not place:
-            return min(inside, default=None)
-        return self.line(place[:-1])
+        return min(inside) if inside else self.line(place[:-1])
 
     def sentence(self, place: Place, text: str) -> str:
         """Say something of a place: file, line, key, text."""
-        line = self.line(place) if place else None
+        line = self.line(place)
         at = self.where if line is None else f"{self.where}, line {line}"
         return f"{at}: {spelled(place)}{' ' if place else ''}{text}"
 
