@@ -5,7 +5,8 @@
 #   aes        of the symmetric ones AES                others   the rest of them
 #   null       nothing more                             op-NAME  that operation alone
 #
-# A board may set IMAGE_all, or IMAGE_name for images of its own, and IDLE_MODES for its further sleep modes.
+# A board may set IMAGE_all, or IMAGE_name for images of its own, and IDLE_MODES for its further sleep modes: these are
+# in all, symmetric and aes.
 
 both = $(1) $(1).encrypt $(1).decrypt
 AES := $(foreach bits,128 192 256,$(foreach mode,ecb cbc ctr ccm gcm,$(call both,aes-$(bits)-$(mode))))
@@ -24,8 +25,8 @@ KNOWN := $(strip $(IDLE) $(SYMMETRIC) $(ECC))
 IMAGE_all ?= $(KNOWN)
 IMAGE_symmetric ?= $(IDLE) $(SYMMETRIC)
 IMAGE_aes ?= $(IDLE) $(AES)
-IMAGE_others ?= $(IDLE) $(filter-out $(AES),$(SYMMETRIC))
-IMAGE_ecc ?= $(IDLE) $(ECC)
+IMAGE_others ?= $(filter-out $(AES),$(SYMMETRIC))
+IMAGE_ecc ?= $(ECC)
 IMAGE_null :=
 
 ifneq ($(filter op-%,$(IMAGE)),)

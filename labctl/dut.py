@@ -21,6 +21,8 @@ from labctl.operations import OF_IMAGE, families, implementations, parts
 
 PROTOCOL_VERSION = "2"
 PAUSE_MAX_S = 10.0
+# Begins the names of a board's own sleep modes. Over those that stop the core's clock nothing counts cycles.
+IDLE_MODE = "idle."
 MEMORY_KEYS = ("stack_peak_bytes", "heap_peak_bytes", "heap_held_bytes", "state_bytes", "buffer_bytes")
 # A DUT cannot answer while it computes, so a link that dies meanwhile shows only by this silence. Without optimisation
 # the known answers of all curves and ciphers need some 100 s at 24 MHz, without a long multiplication even more.
@@ -57,7 +59,7 @@ class Dut:
         self._board = board
         self._prepared: Operation | None = None
         self._clock_hz: float | None = None
-        self._counts_cycles = True
+        self._has_counter = self._counts_cycles = True
 
     @property
     def port(self) -> str:
@@ -131,6 +133,8 @@ class Dut:
             )
         self._prepared = operation
         window_s = _number(values, "window_us", answer) * 1e-6
+        stops_clock = operation.name.startswith(IDLE_MODE) and "window_cycles" not in values
+        self._counts_cycles = self._has_counter and not stops_clock
         if self._counts_cycles:
             window_s = _number(values, "window_cycles", answer) / self._clock_hz
         check_s = _number(values, "check_us", answer) * 1e-6
@@ -214,7 +218,7 @@ class Dut:
                 f"{self.port}: the firmware says that its clock stands still (clock_hz=0): flash it again"
             )
         self._clock_hz = float(clock_hz)
-        self._counts_cycles = said["counter"] != "none"
+        self._has_counter = said["counter"] != "none"
         return said
 
     def _check_output(self, operation: Operation, values: dict[str, str], answer: str) -> int:

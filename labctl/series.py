@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from instruments.protocols import AcquisitionSettings, ChannelSettings, TriggerSettings
 from instruments.record import Record
 from labctl.bench import Bench
-from labctl.dut import PAUSE_MAX_S, unknown_operation
+from labctl.dut import IDLE_MODE, PAUSE_MAX_S, unknown_operation
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import DutReport, Operation
 
 # Silence recorded on either side of a window, as part of its length, and that of the DUT as part of what is recorded.
 MARGIN_RATIO = 0.15
+# Beside a board's own sleep modes, whose length the DUT foretells by a coarse clock, and which vary with that clock and
+# with the start of the crystal.
+MARGIN_RATIO_IDLE = 0.4
 PAUSE_RATIO = 1.5
 MARGIN_MIN_S = 20e-6
 # Room for 1 - exp(-10) of the decoupling's settling on either side of a window.
@@ -47,7 +50,7 @@ def take_series(
             f"{operation.n_runs} runs asked, but {bench.scope.identify().model} holds {limits.segments_max} segments: "
             f"use --runs {limits.segments_max} or fewer"
         )
-    margin_s = MARGIN_MIN_S if operation.name == "null" else _margin_s(bench, duration_s)
+    margin_s = MARGIN_MIN_S if operation.name == "null" else _margin_s(bench, operation, duration_s)
     trigger_channel, trigger = trigger_settings(bench)
     span_s = duration_s + 2 * margin_s
     bench.scope.configure(
@@ -105,9 +108,10 @@ def trigger_settings(bench: Bench) -> tuple[ChannelSettings, TriggerSettings]:
     return channel, TriggerSettings(name, level_v=level_v / 2, edge=bench.wiring.trigger_edge)
 
 
-def _margin_s(bench: Bench, duration_s: float) -> float:
+def _margin_s(bench: Bench, operation: Operation, duration_s: float) -> float:
+    ratio = MARGIN_RATIO_IDLE if operation.name.startswith(IDLE_MODE) else MARGIN_RATIO
     # Beside the longest windows, as much as the DUT can pause.
-    share_s = min(MARGIN_RATIO * duration_s, (PAUSE_MAX_S - DITHER_S) / PAUSE_RATIO)
+    share_s = min(ratio * duration_s, (PAUSE_MAX_S - DITHER_S) / PAUSE_RATIO)
     return max(share_s, MARGIN_TAUS * tau_s(bench) + DITHER_S, MARGIN_MIN_S)
 
 

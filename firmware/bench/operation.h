@@ -35,6 +35,12 @@ struct self_test {
 
 struct operation;
 
+/* What times a warm-up. */
+struct watch {
+    void (*start)(void);
+    uint32_t (*stop_us)(void);
+};
+
 /* What operations of one kind share. */
 struct kind {
     uint32_t bytes_default; /* 0: takes no message */
@@ -46,6 +52,7 @@ struct kind {
     int (*check)(void); /* after each window: 0 where the output is right, found another way than it was made */
     const uint8_t *(*output)(size_t *n);
     void (*release)(void); /* lets go of what the library holds */
+    const struct watch *watch; /* of operations that stop the core's clock: no cycles are told; NULL for the others */
 };
 
 struct operation {

@@ -8,6 +8,7 @@
 #define IDLE_US 1000u
 
 extern const struct kind kind_plain;
+extern const struct kind kind_idle; /* the board's own sleep modes */
 
 /* idle.MODE: a millisecond in that sleep mode with the wake-up, by the family's hal_idle_MODE. */
 #define IDLE_OPERATION(mode)                                                                       \
@@ -16,6 +17,6 @@ extern const struct kind kind_plain;
         hal_idle_##mode(IDLE_US);                                                                  \
         return 0;                                                                                  \
     }                                                                                              \
-    const struct operation op_idle_##mode = {"idle." #mode, &kind_plain, NULL, step_##mode, NULL}
+    const struct operation op_idle_##mode = {"idle." #mode, &kind_idle, NULL, step_##mode, NULL}
 
 #endif

@@ -14,7 +14,7 @@ struct series {
     uint32_t runs, pause_us;
     uint32_t window_us, window_cycles; /* of one window, told from the warm-up */
     uint32_t check_us;                 /* of what follows each window, pauses apart */
-    int has_cycles;                    /* whether the core counts them */
+    int has_cycles;                    /* whether they can be counted */
     uint32_t *cycles;                  /* one a run */
     uint32_t crc32;         /* over the outputs of all runs, one behind the other */
     uint32_t bad_run;       /* the first with a wrong output; `runs` where there is none */

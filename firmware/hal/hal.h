@@ -20,8 +20,11 @@ void hal_trigger_low(void);
 void hal_sleep_us(uint32_t us);       /* core asleep; at most HAL_SLEEP_MAX_US */
 void hal_pause_cycles(uint32_t n);    /* busy for about n cycles */
 void hal_busy_loop(uint32_t rounds);  /* known loop: a subtraction and a taken branch each round */
-/* void hal_idle_MODE(uint32_t us) for each MODE that board.mk names in IDLE_MODES: that sleep mode for us, then awake
-   with the clock as before. */
+/* Where board.mk names IDLE_MODES: void hal_idle_MODE(uint32_t us) for each, that sleep mode for us, then awake with the
+   clock as before. The core's clock stands still meanwhile, and hal_cycles with it; another one times the warm-up. */
+int hal_idle_setup(void);             /* before the first; 0, or -1 where that other clock does not start */
+void hal_idle_watch_start(void);      /* as the stopwatch above, up to a tenth of a second, coarser */
+uint32_t hal_idle_watch_us(void);
 
 #define HAL_SLEEP_MAX_US 10000000u
 

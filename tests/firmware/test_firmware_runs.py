@@ -168,7 +168,9 @@ def test_what_it_says_of_itself(dut: Any, elf: Path):
 def test_nothing_is_measured_before_the_known_answers(dut: Any):
     dut.restart()
     for name in dut.operations()[3:]:
-        assert dut.ask(f"prepare op={name}")[0].startswith("err untested"), name
+        # What computes nothing has nothing to know.
+        expected = "ok ready" if name.startswith("idle.") else "err untested"
+        assert dut.ask(f"prepare op={name}")[0].startswith(expected), name
     # The known answers of one operation vouch for that operation alone, in its direction.
     assert dut.self_test("aes-128-ctr.encrypt") == 1
     dut.prepare("aes-128-ctr.encrypt")

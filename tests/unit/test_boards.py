@@ -58,6 +58,12 @@ def test_memory_and_clocks_as_built(board: dict[str, Any]) -> None:
         assert board["memory"][region]["size_bytes"] == int(built[f"{name}_BYTES"])
 
 
+def test_sleep_modes_as_built(board: dict[str, Any]) -> None:
+    built = make_values(board["name"]).get("IDLE_MODES", "")
+    assert board.get("idle_modes", []) == built.split()
+    assert set(board["emulation"].get("stop_modes", {})) == set(built.split())
+
+
 def test_pins_as_built(board: dict[str, Any]) -> None:
     built, pins = header_values(board["name"]), board["pins"]
     assert built["BOARD_NAME"] == f'"{board["name"]}"'

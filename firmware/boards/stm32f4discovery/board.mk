@@ -2,6 +2,7 @@
 FAMILY := stm32f4
 CPU := cortex-m4
 CLOCKS := 168000000 84000000 8000000
+IDLE_MODES := stop lpstop
 FLASH_ADDRESS := 0x08000000
 FLASH_BYTES := 1048576
 # SRAM1 and SRAM2. The 64 KiB of core-coupled RAM are not used.

@@ -2,6 +2,7 @@
 FAMILY := stm32f7
 CPU := cortex-m7
 CLOCKS := 216000000 108000000 25000000
+IDLE_MODES := stop lpstop
 FLASH_ADDRESS := 0x08000000
 FLASH_BYTES := 2097152
 # DTCM, SRAM1 and SRAM2, one behind the other.

@@ -18,6 +18,12 @@
 
 #define SCB_ICSR REG(0xE000ED04u)
 #define SCB_ICSR_PENDSTCLR (1u << 25)
+#define SCB_SCR REG(0xE000ED10u)
+#define SCB_SCR_SLEEPDEEP (1u << 2)
+#define NVIC_ISER(irq) REG(0xE000E100u + 4u * ((irq) / 32u))
+#define NVIC_ICER(irq) REG(0xE000E180u + 4u * ((irq) / 32u))
+#define NVIC_ICPR(irq) REG(0xE000E280u + 4u * ((irq) / 32u))
+#define NVIC_BIT(irq) (1u << ((irq) % 32u))
 #define SCB_DEMCR REG(0xE000EDFCu)
 #define SCB_DEMCR_TRCENA (1u << 24)
 

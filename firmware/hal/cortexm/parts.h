@@ -11,8 +11,14 @@ struct clock {
 };
 
 struct clock clock_start(void); /* BOARD_CLOCK_HZ, or the internal oscillator where that cannot be reached */
+/* After stop mode, which ends on the internal oscillator with all settings kept: the crystal as clock_start had it.
+   0 where it does not start. */
+int clock_restart(void);
 void pins_start(void);          /* trigger low, serial port connected */
 void serial_start(uint32_t clock_hz);
+
+/* startup.c: where what cannot go on ends. */
+__attribute__((noreturn)) void fault_handler(void);
 
 /* The core's own; counter.c, or no_counter.c where it has none. */
 void counter_start(void);

@@ -3,10 +3,10 @@
 
 #include "hal.h"
 #include "image.h"
+#include "parts.h"
 #include "stack.h"
 
 int main(void);
-__attribute__((noreturn)) void fault_handler(void);
 __attribute__((noreturn)) void reset_handler(void);
 
 /* A fault ends here: trigger low, asleep, silent. The host sees a time-out, and a debugger the frame. */

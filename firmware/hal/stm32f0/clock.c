@@ -27,32 +27,32 @@ static int start_pll(uint32_t source_and_factor) {
     return wait_for(&RCC_CR, RCC_CR_PLLRDY, RCC_CR_PLLRDY) && switch_to(RCC_CFGR_SW_PLL);
 }
 
-/* A board may have a crystal, or a clock from outside: the mode can be changed only while the oscillator is off. */
-static int start_hse(void) {
-    RCC_CR |= RCC_CR_HSEBYP;
-    RCC_CR |= RCC_CR_HSEON;
-    if (wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY)) {
-        return 1;
-    }
+/* The mode can be changed only while the oscillator is off. */
+static int start_hse(uint32_t bypass) {
     RCC_CR &= ~RCC_CR_HSEON;
-    RCC_CR &= ~RCC_CR_HSEBYP;
+    RCC_CR = (RCC_CR & ~RCC_CR_HSEBYP) | bypass;
     RCC_CR |= RCC_CR_HSEON;
     return wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY);
+}
+
+/* A board may have a clock from outside, or a crystal. */
+int clock_restart(void) {
+    return (start_hse(RCC_CR_HSEBYP) || start_hse(0)) &&
+           (USES_PLL ? start_pll(RCC_CFGR_PLLSRC_CRYSTAL | RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / BOARD_CRYSTAL_HZ))
+                     : switch_to(RCC_CFGR_SW_HSE));
 }
 
 struct clock clock_start(void) {
     /* Prefetch is switched on at a low clock (RM0091 3.2.1); wait states come before the clock that they are for. */
     FLASH_ACR = WAIT_STATES | FLASH_ACR_PRFTBE;
-    if (!wait_for(&FLASH_ACR, FLASH_ACR_LATENCY_MASK, WAIT_STATES)) {
-        return (struct clock){HSI_HZ, HSI_HZ, "internal"};
-    }
-    uint32_t by_crystal = RCC_CFGR_PLLSRC_CRYSTAL | RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / BOARD_CRYSTAL_HZ);
-    if (start_hse() && (USES_PLL ? start_pll(by_crystal) : switch_to(RCC_CFGR_SW_HSE))) {
-        return (struct clock){BOARD_CLOCK_HZ, BOARD_CLOCK_HZ, "crystal"};
-    }
-    RCC_CR &= ~RCC_CR_HSEON;
-    if (USES_PLL && start_pll(RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / (HSI_HZ / 2u)))) {
-        return (struct clock){BOARD_CLOCK_HZ, BOARD_CLOCK_HZ, "internal"};
+    if (wait_for(&FLASH_ACR, FLASH_ACR_LATENCY_MASK, WAIT_STATES)) {
+        if (clock_restart()) {
+            return (struct clock){BOARD_CLOCK_HZ, BOARD_CLOCK_HZ, "crystal"};
+        }
+        RCC_CR &= ~RCC_CR_HSEON;
+        if (USES_PLL && start_pll(RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / (HSI_HZ / 2u)))) {
+            return (struct clock){BOARD_CLOCK_HZ, BOARD_CLOCK_HZ, "internal"};
+        }
     }
     return (struct clock){HSI_HZ, HSI_HZ, "internal"};
 }

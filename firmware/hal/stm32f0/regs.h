@@ -1,8 +1,11 @@
-/* Registers of the STM32F0x1 that the bench touches. ST RM0091: memory map 2.2, flash 3, RCC 6, TIM2 18. */
+/* Registers of the STM32F0x1 that the bench touches. ST RM0091: memory map 2.2, flash 3, PWR 5, RCC 6, EXTI 11,
+   TIM2 18, RTC 25. */
 #ifndef REGS_H
 #define REGS_H
 
 #include "stm32/gpio_moder.h"
+#include "stm32/rtc_calendar.h"
+#include "stm32/stop.h"
 #include "stm32/usart_isr.h"
 
 #define RCC_CR REG(0x40021000u)
@@ -24,6 +27,13 @@
 #define RCC_APB2ENR_USART1 (1u << 14)
 #define RCC_APB1ENR REG(0x4002101Cu)
 #define RCC_APB1ENR_TIM2 (1u << 0)
+#define RCC_APB1ENR_STOP (1u << 28) /* PWREN */
+#define RCC_BDCR REG(0x40021020u)
+#define RCC_CSR REG(0x40021024u)
+
+#define EXTI 0x40010400u
+#define EXTI_RTC (1u << 17) /* the alarm */
+#define RTC_IRQ 2u
 
 #define FLASH_ACR REG(0x40022000u)
 #define FLASH_ACR_LATENCY_MASK 7u

@@ -22,13 +22,17 @@ static int start_pll(uint32_t source_and_factor) {
     return wait_for(&RCC_CR, RCC_CR_PLLRDY, RCC_CR_PLLRDY) && switch_to(RCC_CFGR_SW_PLL);
 }
 
+int clock_restart(void) {
+    RCC_CR |= RCC_CR_HSEON;
+    return wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY) &&
+           (USES_PLL ? start_pll(RCC_CFGR_PLLSRC_CRYSTAL | RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / BOARD_CRYSTAL_HZ))
+                     : switch_to(RCC_CFGR_SW_HSE));
+}
+
 struct clock clock_start(void) {
     /* The value line has no wait states up to 24 MHz; half-cycle access is for slow clocks without PLL only. */
     FLASH_ACR &= ~FLASH_ACR_HLFCYA;
-    RCC_CR |= RCC_CR_HSEON;
-    if (wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY) &&
-        (USES_PLL ? start_pll(RCC_CFGR_PLLSRC_CRYSTAL | RCC_CFGR_PLLMUL(BOARD_CLOCK_HZ / BOARD_CRYSTAL_HZ))
-                  : switch_to(RCC_CFGR_SW_HSE))) {
+    if (clock_restart()) {
         return (struct clock){BOARD_CLOCK_HZ, BOARD_CLOCK_HZ, "crystal"};
     }
     RCC_CR &= ~RCC_CR_HSEON;

@@ -1,7 +1,9 @@
-/* Registers of the STM32F100 that the bench touches. ST RM0041: memory map 2.3, RCC 6, GPIO 7; PM0063 (flash). */
+/* Registers of the STM32F100 that the bench touches. ST RM0041: memory map 2.3, PWR 4, RCC 6, GPIO 7, EXTI 8,
+   RTC 15; PM0063 (flash). */
 #ifndef REGS_H
 #define REGS_H
 
+#include "stm32/stop.h"
 #include "stm32/usart_sr.h"
 
 #define RCC_CR REG(0x40021000u)
@@ -19,6 +21,30 @@
 #define RCC_APB2ENR_IOPA (1u << 2)
 #define RCC_APB2ENR_IOPC (1u << 4)
 #define RCC_APB2ENR_USART1 (1u << 14)
+
+#define RCC_APB1ENR REG(0x4002101Cu)
+#define RCC_APB1ENR_STOP ((1u << 28) | (1u << 27)) /* PWREN, BKPEN */
+#define RCC_BDCR REG(0x40021020u)
+#define RCC_CSR REG(0x40021024u)
+
+#define EXTI 0x40010400u
+#define EXTI_RTC (1u << 17)
+#define RTC_IRQ 41u
+
+#define RTC_CRH REG(0x40002800u)
+#define RTC_CRH_ALRIE (1u << 1)
+#define RTC_CRL REG(0x40002804u)
+#define RTC_CRL_ALRF (1u << 1)
+#define RTC_CRL_RSF (1u << 3)
+#define RTC_CRL_CNF (1u << 4)
+#define RTC_CRL_RTOFF (1u << 5)
+#define RTC_PRLH REG(0x40002808u)
+#define RTC_PRLL REG(0x4000280Cu)
+#define RTC_CNTH REG(0x40002818u)
+#define RTC_CNTL REG(0x4000281Cu)
+#define RTC_ALRH REG(0x40002820u)
+#define RTC_ALRL REG(0x40002824u)
+#define RTC_TICKS_MASK 0xFFFFFFFFu
 
 #define FLASH_ACR REG(0x40022000u)
 #define FLASH_ACR_HLFCYA (1u << 3)

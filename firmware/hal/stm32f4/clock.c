@@ -47,6 +47,12 @@ static int start_pll(uint32_t source, uint32_t source_hz) {
            switch_to(RCC_CFGR_SW_PLL);
 }
 
+int clock_restart(void) {
+    RCC_CR |= RCC_CR_HSEON;
+    return wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY) &&
+           (USES_PLL ? start_pll(RCC_PLLCFGR_SRC_HSE, BOARD_CRYSTAL_HZ) : switch_to(RCC_CFGR_SW_HSE));
+}
+
 struct clock clock_start(void) {
     /* Core voltage for up to 168 MHz; the reset value, said here (RM0090 5.1.3). */
     RCC_APB1ENR |= RCC_APB1ENR_PWR;
@@ -54,9 +60,7 @@ struct clock clock_start(void) {
     PWR_CR |= PWR_CR_VOS;
     struct clock clock = {BOARD_CLOCK_HZ, BOARD_CLOCK_HZ / APB1_DIVISOR, "crystal"};
     if (start_flash()) {
-        RCC_CR |= RCC_CR_HSEON;
-        if (wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY) &&
-            (USES_PLL ? start_pll(RCC_PLLCFGR_SRC_HSE, BOARD_CRYSTAL_HZ) : switch_to(RCC_CFGR_SW_HSE))) {
+        if (clock_restart()) {
             return clock;
         }
         RCC_CR &= ~RCC_CR_HSEON;

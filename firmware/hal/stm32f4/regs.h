@@ -1,8 +1,11 @@
-/* Registers of the STM32F405/407 that the bench touches. ST RM0090: memory map 2.3, flash 3, PWR 5, RCC 7. */
+/* Registers of the STM32F405/407 that the bench touches. ST RM0090: memory map 2.3, flash 3, PWR 5, RCC 7, EXTI 12,
+   RTC 26. */
 #ifndef REGS_H
 #define REGS_H
 
 #include "stm32/gpio_moder.h"
+#include "stm32/rtc_calendar.h"
+#include "stm32/stop.h"
 #include "stm32/usart_sr.h"
 
 #define RCC_CR REG(0x40023800u)
@@ -31,11 +34,18 @@
 #define RCC_APB1ENR REG(0x40023840u)
 #define RCC_APB1ENR_USART2 (1u << 17)
 #define RCC_APB1ENR_PWR (1u << 28)
+#define RCC_APB1ENR_STOP RCC_APB1ENR_PWR
 
-#define PWR_CR REG(0x40007000u)
 #define PWR_CR_VOS (1u << 14)
 #define PWR_CSR REG(0x40007004u)
 #define PWR_CSR_VOSRDY (1u << 14)
+
+#define RCC_BDCR REG(0x40023870u)
+#define RCC_CSR REG(0x40023874u)
+
+#define EXTI 0x40013C00u
+#define EXTI_RTC (1u << 22) /* the wake-up timer */
+#define RTC_IRQ 3u
 
 #define FLASH_ACR REG(0x40023C00u)
 #define FLASH_ACR_LATENCY_MASK 7u

@@ -51,6 +51,12 @@ static int start_pll(uint32_t source, uint32_t source_hz) {
            (!OVER_DRIVE || start_over_drive()) && switch_to(RCC_CFGR_SW_PLL);
 }
 
+int clock_restart(void) {
+    RCC_CR |= RCC_CR_HSEON;
+    return wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY) &&
+           (USES_PLL ? start_pll(RCC_PLLCFGR_SRC_HSE, BOARD_CRYSTAL_HZ) : switch_to(RCC_CFGR_SW_HSE));
+}
+
 struct clock clock_start(void) {
     cache_start();
     RCC_APB1ENR |= RCC_APB1ENR_PWR;
@@ -59,9 +65,7 @@ struct clock clock_start(void) {
     FLASH_ACR = WAIT_STATES(BOARD_CLOCK_HZ);
     struct clock clock = {BOARD_CLOCK_HZ, BOARD_CLOCK_HZ / APB2_DIVISOR, "crystal"};
     if (wait_for(&FLASH_ACR, FLASH_ACR_LATENCY_MASK, WAIT_STATES(BOARD_CLOCK_HZ))) {
-        RCC_CR |= RCC_CR_HSEON;
-        if (wait_for(&RCC_CR, RCC_CR_HSERDY, RCC_CR_HSERDY) &&
-            (USES_PLL ? start_pll(RCC_PLLCFGR_SRC_HSE, BOARD_CRYSTAL_HZ) : switch_to(RCC_CFGR_SW_HSE))) {
+        if (clock_restart()) {
             return clock;
         }
         RCC_CR &= ~RCC_CR_HSEON;

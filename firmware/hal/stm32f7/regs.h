@@ -1,9 +1,11 @@
-/* Registers of the STM32F76x/77x that the bench touches. ST RM0410: memory map 2.2, flash 3, PWR 4, RCC 5; caches: ARM
-   DDI 0403 (ARMv7-M), B3.2 and B4.8. */
+/* Registers of the STM32F76x/77x that the bench touches. ST RM0410: memory map 2.2, flash 3, PWR 4, RCC 5, EXTI 11,
+   RTC 29; caches: ARM DDI 0403 (ARMv7-M), B3.2 and B4.8. */
 #ifndef REGS_H
 #define REGS_H
 
 #include "stm32/gpio_moder.h"
+#include "stm32/rtc_calendar.h"
+#include "stm32/stop.h"
 #include "stm32/usart_isr.h"
 
 #define RCC_CR REG(0x40023800u)
@@ -32,6 +34,7 @@
 #define RCC_AHB1ENR_GPIOJ (1u << 9)
 #define RCC_APB1ENR REG(0x40023840u)
 #define RCC_APB1ENR_PWR (1u << 28)
+#define RCC_APB1ENR_STOP (RCC_APB1ENR_PWR | (1u << 10)) /* and RTCAPBEN, set after a reset */
 #define RCC_APB2ENR REG(0x40023844u)
 #define RCC_APB2ENR_USART1 (1u << 4)
 
@@ -43,6 +46,13 @@
 #define PWR_CSR1_VOSRDY (1u << 14)
 #define PWR_CSR1_ODRDY (1u << 16)
 #define PWR_CSR1_ODSWRDY (1u << 17)
+
+#define RCC_BDCR REG(0x40023870u)
+#define RCC_CSR REG(0x40023874u)
+
+#define EXTI 0x40013C00u
+#define EXTI_RTC (1u << 22) /* the wake-up timer */
+#define RTC_IRQ 3u
 
 #define FLASH_ACR REG(0x40023C00u)
 #define FLASH_ACR_LATENCY_MASK 0xFu

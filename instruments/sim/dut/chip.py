@@ -1,7 +1,8 @@
 """The peripherals of one board, made from the tables of its data, and the wires between them.
 
-Kinds: `<family>-rcc` (hsi_hz, hse_hz, hse = "crystal" or "clock"), `<family>-flash`, `<family>-pwr`, `<family>-gpio`
-(port), `<family>-usart` (tx_pin, rx_pin, alternate_function), `stm32f0-timer`; `cc26x2-prcm`, `-osc` (hsi_hz, hse_hz),
+Kinds: `<family>-rcc` (hsi_hz, hse_hz, hse = "crystal" or "clock", hse_start_s, pll_start_s), `<family>-flash`,
+`<family>-pwr`, `<family>-exti` (irqs by line), `<family>-rtc` (lsi_hz, lines by name), `<family>-gpio` (port),
+`<family>-usart` (tx_pin, rx_pin, alternate_function), `stm32f0-timer`; `cc26x2-prcm`, `-osc` (hsi_hz, hse_hz),
 `-ioc` (uart0_tx_port, uart0_rx_port), `-gpio`, `-aux-sysif`, `-rom` (size_bytes), `pl011`. Each has `address`, most
 `clock_enable` (offset in the clock control, bit).
 """
@@ -22,9 +23,11 @@ from instruments.sim.dut.cores import Core
 from instruments.sim.dut.cortexm import ADDRESS, CoreRegisters
 from instruments.sim.dut.registers import ClockTree, Peripheral, always
 from instruments.sim.dut.serial_port import Wires
+from instruments.sim.dut.stm32 import rtc
+from instruments.sim.dut.stm32.exti import Exti
 from instruments.sim.dut.stm32.flash import Flash
 from instruments.sim.dut.stm32.gpio import GpioF1, GpioModer
-from instruments.sim.dut.stm32.pwr import PwrF4, PwrF7
+from instruments.sim.dut.stm32.pwr import Pwr, PwrF4, PwrF7
 from instruments.sim.dut.stm32.rcc import Oscillators, Rcc, RccF0, RccF4
 from instruments.sim.dut.stm32.timer import Timer
 from instruments.sim.dut.stm32.usart import UsartV1, UsartV2
@@ -33,7 +36,7 @@ from instruments.sim.dut.waits import NO_WAITS, Waits
 _PAGE = 0x400
 _PIN = re.compile(r"(?:P([A-K])|DIO)(\d+)")
 # What others are wired to is made first.
-_FIRST = ("cc26x2-osc", "-rcc", "cc26x2-prcm", "cc26x2-ioc")
+_FIRST = ("cc26x2-osc", "-rcc", "cc26x2-prcm", "cc26x2-ioc", "-pwr", "-exti")
 
 
 class Port(Protocol):
@@ -51,15 +54,20 @@ class Port(Protocol):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a chip is connected to: cycles counted, bytes to and from outside, what is told of pins and waits."""
+    """What a chip is connected to: cycles counted, bytes to and from outside, what is told of pins, waits and clock.
+
+    `cycles` is the time in periods of the board's clock, `core_cycles` counts those that the core's clock has made.
+    """
 
     cycles: Callable[[], int]
+    core_cycles: Callable[[], int]
     asleep_cycles: Callable[[], int]
     received: deque[int]
     byte_sent: Callable[[int], None]
     polling: Callable[[int], None]
     pins_changed: Callable[[], None]
     waits_changed: Callable[[Waits], None]
+    clock_changed: Callable[[float], None]
 
 
 class Chip:
@@ -71,7 +79,7 @@ class Chip:
         self._tables: Mapping[str, Mapping[str, Any]] = emulation["peripherals"]
         self.core = CoreRegisters(
             core,
-            around.cycles,
+            around.core_cycles,
             (lambda: 0) if emulation["cyccnt_counts_in_sleep"] else around.asleep_cycles,
             emulation["systick_divider"],
             self._tell_waits,
@@ -79,7 +87,9 @@ class Chip:
         self._clock: ClockTree | None = None
         self._ports: dict[str, Port] = {}
         self._flash: Flash | None = None
-        self._pwr: PwrF4 | PwrF7 | None = None
+        self._pwr: Pwr | None = None
+        self._exti: Exti | None = None
+        self._rtc: rtc.Rtc | None = None
         self._oscillator: Oscillator | None = None
         self._ioc: Ioc | None = None
         # Code in ROM that the chip brings: (address, content).
@@ -93,6 +103,9 @@ class Chip:
         self.clock: ClockTree = self._the(self._clock, "clock control (kind <family>-rcc or cc26x2-prcm)")
         self._trigger = self._pin(board["pins"]["trigger"])
         self._pin(board["pins"]["serial_tx"])
+        if isinstance(self._clock, Rcc):
+            self._clock.changed = self._tell_clock
+            self._tell_clock()
 
     def find(self, address: int) -> tuple[Peripheral | None, int]:
         """Give the peripheral at a word's address and the offset in it; None for an address without a model."""
@@ -114,6 +127,33 @@ class Chip:
             or (self._pwr.objection(core_hz) if self._pwr else "")
             or self.clock.objection()
         )
+
+    def update(self) -> None:
+        """Bring to the present what happens by itself: the real-time clock with its lines."""
+        if self._rtc is not None:
+            self._rtc.update()
+
+    @property
+    def awake(self) -> bool:
+        """Tell whether WFI goes on at once, because of an interrupt or a line that is pending."""
+        return self.core.nvic.wakes or (self._exti is not None and self._exti.pending)
+
+    @property
+    def deep_mode(self) -> str:
+        """Tell what deep sleep is now: "stop", "lpstop", "standby", or "" where the chip's data do not say."""
+        return self._pwr.mode if self._pwr else ""
+
+    def rtc_wake_cycle(self) -> int | None:
+        """Give the cycle at which the real-time clock wakes a halted core, None if it does not."""
+        if self._rtc is None or self._exti is None:
+            return None
+        return self._rtc.wake_cycle(self._exti.wakes)
+
+    def leave_stop(self) -> None:
+        """Change clocks and regulator as the end of stop mode does."""
+        if self._pwr is not None and isinstance(self._clock, Rcc):
+            self._pwr.leave_stop()
+            self._clock.leave_stop()
 
     def _turn(self, item: tuple[str, Mapping[str, Any]]) -> int:
         kind = item[1]["kind"]
@@ -137,9 +177,14 @@ class Chip:
         around, old = self._around, family in ("stm32f0", "stm32f1")
         if part == "rcc":
             oscillators = Oscillators(
-                table["hsi_hz"], table["hse_hz"], table.get("hse", "crystal") == "clock", self._hse_dead
+                table["hsi_hz"],
+                table["hse_hz"],
+                table.get("hse", "crystal") == "clock",
+                self._hse_dead,
+                table.get("hse_start_s", 0.0),
+                table.get("pll_start_s", 0.0),
             )
-            self._clock = rcc = RccF0(oscillators, family) if old else RccF4(oscillators, family)
+            self._clock = rcc = (RccF0 if old else RccF4)(oscillators, family, self._time_s)
             return rcc
         gate = self._gate(table)
         if part == "gpio":
@@ -159,11 +204,39 @@ class Chip:
             self._flash = Flash(family, fetch, self.core, supply_v, self._tell_waits)
             return self._flash
         if part == "pwr" and isinstance(self._clock, Rcc):
-            self._pwr = (PwrF7 if family == "stm32f7" else PwrF4)(self._clock, gate)
-            return self._pwr
+            if old:
+                self._pwr = pwr = Pwr(0, gate)
+            else:
+                self._pwr = pwr = (PwrF7 if family == "stm32f7" else PwrF4)(self._clock, gate)
+            self._clock.backup_open = lambda: pwr.backup_open
+            return pwr
+        if part == "exti":
+            irqs = {int(line): irq for line, irq in table["irqs"].items()}
+            self._exti = Exti(self.core.nvic, irqs, self.update)
+            return self._exti
+        if part == "rtc" and isinstance(self._clock, Rcc):
+            self._rtc = self._make_rtc(family, table, self._clock)
+            return self._rtc
         if part == "timer" and isinstance(self._clock, RccF0):
-            return Timer(around.cycles, self._clock.timer_ratio, gate)
+            return Timer(around.core_cycles, self._clock.timer_ratio, gate)
         return None
+
+    def _make_rtc(self, family: str, table: Mapping[str, Any], rcc: Rcc) -> rtc.Rtc:
+        pwr = self._the(self._pwr, "power control (kind <family>-pwr)")
+        exti = self._the(self._exti, "EXTI (kind <family>-exti)")
+        around = rtc.Surroundings(
+            self._around.cycles,
+            self._board["clock_hz"],
+            table["lsi_hz"],
+            rcc.rtc_runs,
+            lambda: pwr.backup_open,
+            self._gate(table),
+            exti.rise,
+            table["lines"],
+        )
+        made = (rtc.RtcF1 if family == "stm32f1" else rtc.RtcCalendar)(around)
+        rcc.rtc_changes = made.clock_changes
+        return made
 
     def _make_cc26x2(self, family: str, part: str, table: Mapping[str, Any]) -> Peripheral | None:
         around = self._around
@@ -221,6 +294,12 @@ class Chip:
 
     def _tell_waits(self) -> None:
         self._around.waits_changed(self._flash.waits() if self._flash else NO_WAITS)
+
+    def _tell_clock(self) -> None:
+        self._around.clock_changed(self.clock.core_hz())
+
+    def _time_s(self) -> float:
+        return self._around.cycles() / self._board["clock_hz"]
 
     def _pin(self, name: str) -> tuple[Port, int]:
         match = _PIN.fullmatch(name)

@@ -1,9 +1,9 @@
 """The private peripherals of a Cortex-M core that measuring firmware uses: SysTick, DWT cycle counter, system control.
 
 Source: ARM DDI 0403 (ARMv7-M Architecture Reference Manual), sections B3.2 (SCB), B3.3 (SysTick), C1.8 (DWT), C1.6.5
-(DEMCR); ARM DDI 0419 (ARMv6-M), B3.2, B3.3; ARM DDI 0489 (Cortex-M7) for caches and the lock of the DWT. Registers
-without a model read back what was written. No exception is ever taken: firmware keeps PRIMASK set and sleeps until
-SysTick is pending.
+(DEMCR), B3.4 (NVIC); ARM DDI 0419 (ARMv6-M), B3.2 to B3.4; ARM DDI 0489 (Cortex-M7) for caches and the lock of the
+DWT. Registers without a model read back what was written. No exception is ever taken: firmware keeps PRIMASK set and
+sleeps until SysTick or an enabled interrupt is pending.
 
 ARMv6-M has no cycle counter, and its debug registers are the debugger's alone: on a Cortex-M0 all below the system
 control space, and DHCSR to DEMCR in it, read 0 and take nothing. (DDI 0419 leaves open what the core's own accesses
@@ -26,6 +26,8 @@ _UNLOCK = 0xC5AC_CE55
 _LOCK_IMPLEMENTED, _LOCKED = 1, 2
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE010, 0xE014, 0xE018
 _SYSTICK = (_SYST_CSR, _SYST_RVR, _SYST_CVR)
+_ISER, _ICER, _ISPR, _ICPR = range(0xE100, 0xE120), range(0xE180, 0xE1A0), range(0xE200, 0xE220), range(0xE280, 0xE2A0)
+_NVIC = range(0xE100, 0xE2A0)
 _SCS = 0xE000
 _ICSR, _SCR, _DEMCR = 0xED04, 0xED10, 0xEDFC
 _DEBUG_OF_SCS = range(0xEDF0, 0xEE00)
@@ -99,11 +101,44 @@ class SysTick:
         return 1 if self._csr & 4 else self._divider
 
 
+class Nvic:
+    """Which interrupts are enabled and which are pending, a bit each."""
+
+    def __init__(self) -> None:
+        self.enabled = self.pending = 0
+
+    def read(self, offset: int) -> int:
+        """Read a word of ISER, ICER, ISPR or ICPR."""
+        bits = self.enabled if offset in _ISER or offset in _ICER else self.pending
+        return bits >> 8 * (offset & 0x1C) & ALL_LANES
+
+    def write(self, offset: int, value: int) -> None:
+        """Write a word: every 1 sets or clears."""
+        bits = value << 8 * (offset & 0x1C)
+        if offset in _ISER:
+            self.enabled |= bits
+        elif offset in _ICER:
+            self.enabled &= ~bits
+        elif offset in _ISPR:
+            self.pending |= bits
+        elif offset in _ICPR:
+            self.pending &= ~bits
+
+    def pend(self, irq: int) -> None:
+        """Take an interrupt's request."""
+        self.pending |= 1 << irq
+
+    @property
+    def wakes(self) -> bool:
+        """Tell whether an enabled interrupt is pending, which WFI does not wait for."""
+        return bool(self.enabled & self.pending)
+
+
 class CoreRegisters(Registers):
     """Serve the private peripheral bus from the cycle counter.
 
-    `cycles` counts all cycles, `asleep_cycles` those that DWT_CYCCNT misses in sleep. `systick_divider` divides the
-    core clock where SysTick runs on its reference clock (CLKSOURCE = 0). `changed` is called where CCR was written.
+    `cycles` counts the core's cycles, `asleep_cycles` those that DWT_CYCCNT misses in sleep. `systick_divider` divides
+    the core clock where SysTick runs on its reference clock (CLKSOURCE = 0). `changed` is called where CCR was written.
     """
 
     size_bytes = SIZE_BYTES
@@ -119,6 +154,7 @@ class CoreRegisters(Registers):
         super().__init__(core.reset)
         self._core, self._changed = core, changed
         self.systick = SysTick(cycles, systick_divider)
+        self.nvic = Nvic()
         self._count = lambda: cycles() - asleep_cycles()
         self._cyccnt = 0
         self._cyccnt_since: int | None = None
@@ -143,6 +179,8 @@ class CoreRegisters(Registers):
         """Read one word."""
         if offset in _SYSTICK:
             return self.systick.read(offset)
+        if offset in _NVIC:
+            return self.nvic.read(offset)
         if self._out_of_reach(offset):
             return 0
         if offset == _DWT_CYCCNT:
@@ -161,6 +199,8 @@ class CoreRegisters(Registers):
         value &= lanes
         if offset in _SYSTICK:
             self.systick.write(offset, value)
+        elif offset in _NVIC:
+            self.nvic.write(offset, value)
         elif offset == _ICSR:
             self.systick.update()
             if value & _PENDSTSET:

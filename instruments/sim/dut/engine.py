@@ -1,9 +1,9 @@
 """A board's firmware in a thread of its own: power, serial port, trigger pin, time line of current.
 
 The board's data (its TOML file as a dict) say what core, memory, peripherals, pins and currents it has; nothing here
-knows a board by name. Time is the core's cycle counter at the board's `clock_hz`: start-up on another clock counts as
-if it ran at that one, sending on the serial port takes no time, waking from sleep takes none. Cycles and currents are a
-model (docs/cycle-model.md, the board's currents_a), not silicon.
+knows a board by name. Time is told in cycles of the board's `clock_hz`, whatever clock the core is on; sending on the
+serial port takes none, waking from sleep neither. Cycles and currents are a model (docs/cycle-model.md, the board's
+currents_a), not silicon.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from instruments.sim.dut.cores import find_core
-from instruments.sim.dut.costs import KINDS, cost_table
+from instruments.sim.dut.costs import cost_table
+from instruments.sim.dut.currents import currents_at_clock
 from instruments.sim.dut.hook import BlockHook
 from instruments.sim.dut.image import read_image
 from instruments.sim.dut.inbox import Inbox
-from instruments.sim.dut.machine import Machine
+from instruments.sim.dut.machine import Halt, Machine
 from instruments.sim.dut.registers import EngineFault
 from instruments.sim.dut.serial_port import N_EMPTY_POLLS
 from instruments.sim.dut.spoil import find_summing
@@ -221,7 +222,7 @@ class Engine:
         elif strike == "hang_during_series":
             self._hang(strike)
         elif halted:
-            self._sleep(self._machine.wake_cycle())
+            self._sleep(self._machine, self._machine.halt())
         elif self._park:
             self._park = False
             if not self._received:
@@ -229,17 +230,24 @@ class Engine:
         else:
             self._hand_over()
 
-    def _sleep(self, wake_cycle: int | None) -> None:
-        self._sleeping = wake_cycle is None
-        if wake_cycle is None:
-            self._rest_at(self._currents_a["sleep"])
+    def _sleep(self, machine: Machine, halt: Halt) -> None:
+        stopped = halt.mode != "sleep"
+        current_a, wake_up_s = self._currents_a["sleep"], 0.0
+        if stopped:
+            mode = self._board["emulation"]["stop_modes"][halt.mode]
+            current_a, wake_up_s = mode["current_a"], mode["wake_up_s"]
+        self._sleeping = halt.wake_cycle is None
+        if halt.wake_cycle is None:
+            self._rest_at(current_a)
             return
         self._hand_over()
-        n_cycles = wake_cycle - self._hook.cycles
+        n_cycles = halt.wake_cycle - self._hook.cycles + round(wake_up_s * self._board["clock_hz"])
         if n_cycles > 0:
-            self._hook.rest(n_cycles, self._currents_a["sleep"])
-            self.asleep_cycles += n_cycles
+            before = self._hook.core_cycles
+            self._hook.rest(n_cycles, current_a, clocked=not stopped)
+            self.asleep_cycles += self._hook.core_cycles - before
             self._hand_over()
+        machine.wake(halt.mode)
 
     def _take_line(self) -> bool:
         """Let a line reach the firmware, which waits; False where the DUT hangs on it."""
@@ -300,22 +308,3 @@ class Engine:
             self._fault = text
         # The pin stays as it was and the core draws its run current: it would spin in its fault handler.
         self._rest_at(self._currents_a["run"], "fault")
-
-
-def currents_at_clock(board: Mapping[str, Any]) -> dict[str, float]:
-    """Return the currents by kind at the board's `clock_hz`.
-
-    `currents_a` holds at the first of `clocks_hz`; `currents_by_clock_a` gives `run` and `sleep` at each, and the kinds
-    of instruction follow `run`. Raises ValueError for a clock that the board's data do not list.
-    """
-    emulation = board["emulation"]
-    currents_a = dict(emulation["currents_a"])
-    clocks_hz, by_clock = board.get("clocks_hz", [board["clock_hz"]]), emulation.get("currents_by_clock_a")
-    if board["clock_hz"] not in clocks_hz:
-        raise ValueError(f"clock_hz {board['clock_hz']}: the board runs at {', '.join(map(str, clocks_hz))} Hz")
-    if by_clock is None:
-        return currents_a
-    index = clocks_hz.index(board["clock_hz"])
-    ratio = by_clock["run"][index] / by_clock["run"][0]
-    currents_a |= {kind: currents_a[kind] * ratio for kind in ("run", *KINDS)}
-    return currents_a | {"sleep": by_clock["sleep"][index]}

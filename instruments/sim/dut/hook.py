@@ -3,6 +3,9 @@
 They add up cycles and charge and keep a current time line. Compiled by numba, so that no C compiler is needed; they run
 without Python's lock. All their state is one int64 array. A block is charged whole on entry, so what happens inside a
 block is seen at the block's end; what a read waits is charged at the read.
+
+Cycles of the time line are those of the board's clock, whatever clock the core is on: a core at a third of it makes
+three of each of its own. `core_cycles` counts its own.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any
 
 import llvmlite.binding
 import numpy as np
-from numba import cfunc, types
+from numba import cfunc, njit, types
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_MEM_READ, Uc, UcError
 from unicorn.arm_const import UC_ARM_REG_XPSR
 from unicorn.unicorn_py3.unicorn import uclib
@@ -24,6 +27,10 @@ from instruments.sim.dut.waits import NO_WAITS, Waits
 _BASE, _N, _CYCLES, _CHARGE, _PREVIOUS, _MARK, _SPAN, _COUNT, _STOP, _STOPPED, _BLOCKS, _BUFFER = range(12)
 _INSTRUCTIONS, _HALVINGS, _BRANCH, _DEFAULT, _LOAD = range(12, 17)
 _LINE_SHIFT, _WAIT_TAKEN, _WAIT_LINE, _WAIT_DATA, _DATA_LINES, _XPSR, _XPSR_ADDRESS = range(17, 24)
+# Cycles of the time line for so many of the core's, and the part of one that is owed; charge of so many 65536ths;
+# cycles of the time line that were none of the core's.
+_LENGTH, _PER, _OWED, _DRAW, _MISSED = range(24, 29)
+_DRAW_BITS = 16
 _LINES = 32  # tags of the data cache, the one used last first
 DATA_LINES_MAX = 32
 _TABLE = _LINES + DATA_LINES_MAX
@@ -49,6 +56,19 @@ _reg_read = _native("uc_reg_read", _REGISTER)
 _reg_write = _native("uc_reg_write", _REGISTER)
 # The bits of xPSR that hold the state of an IT block (ARM DDI 0403, B1.4.2).
 _IT_BITS = 0x0600_FC00
+
+
+@njit(types.void(types.CPointer(types.int64), types.int64, types.int64), cache=True)
+def _spend(s, cycles, charge):
+    if s[_LENGTH] != s[_PER]:
+        owed = cycles * s[_LENGTH] + s[_OWED]
+        length = owed // s[_PER]
+        s[_OWED] = owed - length * s[_PER]
+        s[_MISSED] += length - cycles
+        cycles = length
+        charge = charge * s[_DRAW] >> _DRAW_BITS
+    s[_CYCLES] += cycles
+    s[_CHARGE] += charge
 
 
 @cfunc(types.void(types.voidptr, types.int64, types.uint32, types.CPointer(types.int64)), cache=True)
@@ -91,8 +111,7 @@ def _on_block(uc, address, size, s):
         cycles = size >> 1
         charge = cycles * s[_DEFAULT]
         s[_PREVIOUS] = 0
-    s[_CYCLES] += cycles
-    s[_CHARGE] += charge
+    _spend(s, cycles, charge)
     if s[_CYCLES] - s[_MARK] < s[_SPAN]:
         return
     buffer = s[_BUFFER]
@@ -139,8 +158,7 @@ def _on_read(uc, _kind, address, _size, _value, s):
             if found == line:
                 return
             carried = found
-    s[_CYCLES] += wait
-    s[_CHARGE] += wait * s[_LOAD]
+    _spend(s, wait, wait * s[_LOAD])
 
 
 class BlockHook:
@@ -180,6 +198,16 @@ class BlockHook:
         self._add(UC_HOOK_BLOCK, _on_block.address, 1, 0)
         self._state[_PREVIOUS] = 0
         self.set_waits(NO_WAITS)
+        self.set_clock(1, 1, 1.0)
+
+    def set_clock(self, length: int, per: int, current_ratio: float) -> None:
+        """Let `per` cycles of the core last `length` of the time line from the next block on, and draw this much less.
+
+        `current_ratio` is to what the cost table says. May be called from inside a run.
+        """
+        s = self._state
+        s[_LENGTH], s[_PER], s[_OWED] = length, per, 0
+        s[_DRAW] = round(length / per * current_ratio * (1 << _DRAW_BITS))
 
     def set_waits(self, waits: Waits) -> None:
         """Let flash accesses add cycles from the next block on; the data cache is empty then.
@@ -224,8 +252,13 @@ class BlockHook:
 
     @property
     def cycles(self) -> int:
-        """Count the cycles since the beginning, sleep included."""
+        """Count the cycles of the time line since the beginning, sleep included."""
         return int(self._state[_CYCLES])
+
+    @property
+    def core_cycles(self) -> int:
+        """Count the cycles that the core's clock has made since the beginning, sleep included and stops not."""
+        return int(self._state[_CYCLES] - self._state[_MISSED])
 
     @property
     def n_blocks(self) -> int:
@@ -255,12 +288,21 @@ class BlockHook:
         """Note the present cycle count and charge."""
         return int(self._state[_CYCLES]), int(self._state[_CHARGE])
 
-    def rest(self, n_cycles: int, current_a: float) -> None:
-        """Let cycles pass at a constant current, nothing executing. Fetch the time line before and after."""
+    def rest(self, n_cycles: int, current_a: float, clocked: bool = True) -> None:
+        """Let cycles of the time line pass at a constant current, nothing executing; `clocked`: the core's clock runs.
+
+        Fetch the time line before and after.
+        """
+        s = self._state
         self._close_entry()
-        self._state[_CYCLES] += n_cycles
-        self._state[_CHARGE] += n_cycles * round(current_a / QUANTUM_A)
+        s[_CYCLES] += n_cycles
+        s[_CHARGE] += n_cycles * round(current_a / QUANTUM_A)
+        s[_MISSED] += n_cycles - (n_cycles * s[_PER] // s[_LENGTH] if clocked else 0)
         self._close_entry()
+
+    def length(self, core_cycles: int) -> int:
+        """Tell how many cycles of the time line so many of the core's last, rounded up."""
+        return -(-core_cycles * int(self._state[_LENGTH]) // int(self._state[_PER]))
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray]:
         """Take the time line so far: end cycles (uint64) and mean currents in ampere (float32), both of shape (n,)."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 from unicorn import (
@@ -35,6 +37,7 @@ from instruments.sim.dut import cortexm
 from instruments.sim.dut.cc26x2.rom import check_image
 from instruments.sim.dut.chip import Chip, Surroundings
 from instruments.sim.dut.cores import find_core
+from instruments.sim.dut.currents import current_ratio
 from instruments.sim.dut.hook import BlockHook
 from instruments.sim.dut.image import Image
 from instruments.sim.dut.registers import EngineFault
@@ -70,6 +73,14 @@ class Events(Protocol):
         """Note that the firmware has found the serial port empty that many times in a row."""
 
 
+@dataclass(frozen=True)
+class Halt:
+    """How a core waits in WFI, and until which cycle (None: for ever): "sleep", or without clock "stop" or "lpstop"."""
+
+    mode: str
+    wake_cycle: int | None
+
+
 class Machine:
     """A freshly reset microcontroller with an image in flash and RAM all zero.
 
@@ -87,7 +98,7 @@ class Machine:
         hse_dead: bool = False,
     ) -> None:
         self._image, self._hook, self._events = image, hook, events
-        self._memory = board["memory"]
+        self._board, self._memory = board, board["memory"]
         self._clock_hz = board["clock_hz"]
         self._trigger = board["pins"]["trigger"]
         self._level = 0
@@ -98,13 +109,16 @@ class Machine:
         self._uc.ctl_set_cpu_model(core.emulator_model)
         around = Surroundings(
             lambda: hook.cycles,
+            lambda: hook.core_cycles,
             lambda: events.asleep_cycles,
             received,
             events.byte_sent,
             events.polling,
             self._pins_changed,
             hook.set_waits,
+            self._clock_changed,
         )
+        hook.attach(self._uc)
         self._chip = Chip(board, core, around, hse_dead)
         # Registers in the peripheral space that have no model.
         self._plain: dict[int, int] = {}
@@ -124,18 +138,38 @@ class Machine:
         self._pc = self._uc.reg_read(UC_ARM_REG_PC)
         return not self._hook.stopped
 
-    def wake_cycle(self) -> int | None:
-        """Give the cycle at which a halted core goes on, None if never. Raises EngineFault if it would interrupt."""
-        systick = self._chip.core.systick
+    def halt(self) -> Halt:
+        """Tell how a core that met WFI waits. Raises EngineFault if it would interrupt, and for standby."""
+        chip, now = self._chip, self._hook.cycles
+        chip.update()
+        systick = chip.core.systick
         systick.update()
-        cycle = self._hook.cycles if systick.pending else systick.wake_cycle()
-        if self._chip.core.sleeps_deeply and not systick.pending:
-            cycle = None  # SysTick stands still, and no other source that wakes is modelled
-        if cycle is not None and not self._uc.reg_read(UC_ARM_REG_PRIMASK):
+        mode = chip.deep_mode if chip.core.sleeps_deeply else ""
+        if mode == "standby":
+            raise EngineFault(f"standby ends in a reset, which is not modelled, {self._where()}")
+        if systick.pending or chip.awake:
+            halt = Halt("sleep", now)
+        else:
+            wakes = [chip.rtc_wake_cycle()]
+            # In deep sleep SysTick stands still.
+            if not chip.core.sleeps_deeply and (tick := systick.wake_cycle()) is not None:
+                wakes.append(now + self._hook.length(tick - self._hook.core_cycles))
+            halt = Halt(mode or "sleep", min((cycle for cycle in wakes if cycle is not None), default=None))
+        if halt.wake_cycle is not None and not self._uc.reg_read(UC_ARM_REG_PRIMASK):
             raise EngineFault(
-                f"SysTick would interrupt, and interrupts are not modelled, {self._where()}; set PRIMASK before WFI"
+                f"an interrupt would be taken, and interrupts are not modelled, {self._where()}; set PRIMASK before WFI"
             )
-        return cycle
+        return halt
+
+    def wake(self, mode: str) -> None:
+        """Go on after a halt, at its cycle of waking."""
+        self._chip.update()
+        if mode != "sleep":
+            self._chip.leave_stop()
+
+    def _clock_changed(self, core_hz: float) -> None:
+        ratio = Fraction(self._clock_hz / core_hz).limit_denominator(1000) if core_hz > 0.0 else Fraction(1)
+        self._hook.set_clock(ratio.numerator, ratio.denominator, current_ratio(self._board, core_hz))
 
     def spoil_next_output(self, function: int) -> None:
         """Flip a bit of the next output that `function` sums up. Call between two runs."""
@@ -160,7 +194,6 @@ class Machine:
             size_bytes = -(-space["size_bytes"] // _PAGE) * _PAGE
             uc.mmio_map(base, size_bytes, self._read, base, self._write, base)
         uc.hook_add(UC_HOOK_MEM_INVALID, self._note_invalid)
-        self._hook.attach(uc)
 
     def _read(self, _uc: Uc, offset: int, size_bytes: int, base: int) -> int:
         address = base + offset
@@ -196,21 +229,20 @@ class Machine:
         if level == self._level:
             return
         self._level = level
-        if level:
-            self._check_clock()
+        self._check_clock("rises" if level else "falls")
         self._events.pin_changed(level)
 
-    def _check_clock(self) -> None:
+    def _check_clock(self, verb: str) -> None:
         core_hz = self._chip.clock.core_hz()
         if core_hz != self._clock_hz:
             raise EngineFault(
-                f"trigger pin {self._trigger} rises while the core runs at {core_hz:.0f} Hz, not at the"
+                f"trigger pin {self._trigger} {verb} while the core runs at {core_hz:.0f} Hz, not at the"
                 f" {self._clock_hz} Hz of the board; set up the clock first"
             )
         objection = self._chip.objection()
         if objection:
             raise EngineFault(
-                f"trigger pin {self._trigger} rises, and {objection}: a real chip would fail; correct the set-up"
+                f"trigger pin {self._trigger} {verb}, and {objection}: a real chip would fail; correct the set-up"
             )
 
     def _note_invalid(self, _uc: Uc, access: int, address: int, size_bytes: int, _value: int, _data: Any) -> bool:

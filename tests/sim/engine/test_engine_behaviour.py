@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from instruments.sim.dut.engine import currents_at_clock
+from instruments.sim.dut.currents import currents_at_clock
 
 WAIT_S = 30.0
 BANNER = b"boot*1A2B\n"
@@ -63,7 +63,7 @@ def test_registers_without_a_model_read_back(probe):
         pytest.param("j", ["jump to 0x60000000", "where the board has nothing", "reset_handler"], id="bad-jump"),
         pytest.param("u", ["the core stopped", "reset_handler"], id="undefined-instruction"),
         pytest.param("k", ["trigger pin PC6 rises", "8000000 Hz", "pin_high"], id="wrong-clock"),
-        pytest.param("I", ["SysTick would interrupt", "PRIMASK", "reset_handler"], id="interrupt"),
+        pytest.param("I", ["an interrupt would be taken", "PRIMASK", "reset_handler"], id="interrupt"),
     ],
 )
 def test_firmware_fault_names_the_place_and_power_clears_it(probe, command, words):
@@ -216,5 +216,5 @@ def test_currents_follow_the_chosen_clock(board):
 def test_deep_sleep_lasts_because_systick_stands_still(probe, board):
     probe.tell("D")
     assert probe.engine.status()["engine"] == "parked"
-    assert probe.recorder.parks[-1][1] == pytest.approx(board["emulation"]["currents_a"]["sleep"])
+    assert probe.recorder.parks[-1][1] == pytest.approx(board["emulation"]["stop_modes"]["stop"]["current_a"])
     probe.boot()

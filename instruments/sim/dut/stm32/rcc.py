@@ -1,7 +1,9 @@
 """Reset and clock control of the STM32 families: oscillators, PLL, system clock, prescalers, clock enables.
 
-Sources: register descriptions of RCC in ST RM0041 (F1), RM0091 (F0), RM0090 (F4), RM0410 (F7). An oscillator is ready
-as soon as it is enabled; what drives the core cannot be switched off, and a PLL takes no settings while it is on.
+Sources: register descriptions of RCC in ST RM0041 (F1), RM0091 (F0), RM0090 (F4), RM0410 (F7). Crystal and PLL are
+ready so long after they are enabled as the board's data say, the RC oscillators at once; what drives the core cannot be
+switched off, and a PLL takes no settings while it is on. Stop mode ends on the internal oscillator, with the others
+off. BDCR takes writes only while PWR lets it; its clock of the RTC is chosen once, until the backup domain is reset.
 """
 
 from __future__ import annotations
@@ -17,27 +19,45 @@ _HSE_ON, _HSE_READY, _HSE_BYPASS = 1 << 16, 1 << 17, 1 << 18
 _PLL_ON, _PLL_READY = 1 << 24, 1 << 25
 _READY_BITS = _HSI_READY | _HSE_READY | _PLL_READY
 _HSI, _HSE, _PLL = range(3)
+_LSI_ON = 1 << 0
+_RTC_SOURCE, _RTC_FROM_LSI, _RTC_ON, _BACKUP_RESET = 3 << 8, 2 << 8, 1 << 15, 1 << 16
 _AHB_DIVISORS = (2, 4, 8, 16, 64, 128, 256, 512)
 
 
 @dataclass(frozen=True)
 class Oscillators:
-    """What feeds a chip. `hse_is_clock`: a clock from outside, which needs HSEBYP; `hse_dead`: nothing comes."""
+    """What feeds a chip. `hse_is_clock`: a clock from outside, which needs HSEBYP; `hse_dead`: nothing comes.
+
+    `hse_start_s`, `pll_start_s`: how long each takes from being enabled to ready.
+    """
 
     hsi_hz: float
     hse_hz: float
     hse_is_clock: bool = False
     hse_dead: bool = False
+    hse_start_s: float = 0.0
+    pll_start_s: float = 0.0
 
 
 class Rcc(Registers, ABC):
-    """What the families share: CR at 0x00, a CFGR with SW, SWS and HPRE in the same bits."""
+    """What the families share: CR at 0x00, a CFGR with SW, SWS and HPRE in the same bits.
+
+    `time_s` gives the time. Whoever is wired to it sets `changed`, told when the core's clock has changed,
+    `rtc_changes`, told before that of the RTC does, and `backup_open`, asked whether BDCR may be written.
+    """
 
     CFGR = 0x04
+    BDCR, CSR = 0x20, 0x24
 
-    def __init__(self, oscillators: Oscillators, reset: Mapping[int, int]) -> None:
+    def __init__(self, oscillators: Oscillators, reset: Mapping[int, int], time_s: Callable[[], float]) -> None:
         super().__init__({0x00: 0x83, self.CFGR: 0, **reset})
-        self._oscillators = oscillators
+        self._oscillators, self._time_s = oscillators, time_s
+        # When what is on was switched on, by its bit in CR.
+        self._on_s = {_HSE_ON: 0.0, _PLL_ON: 0.0}
+        self._told_hz = oscillators.hsi_hz
+        self.changed: Callable[[], None] = lambda: None
+        self.rtc_changes: Callable[[bool], None] = lambda _: None
+        self.backup_open: Callable[[], bool] = lambda: False
 
     @abstractmethod
     def pll_hz(self) -> float:
@@ -55,15 +75,37 @@ class Rcc(Registers, ABC):
         """Write one word; ready flags and SWS follow."""
         if offset == 0x00:
             self.words[0x00] = self._control(value)
+        elif offset == self.BDCR:
+            if self.backup_open():
+                self.rtc_changes(bool(value & _BACKUP_RESET))
+                self.words[offset] = self._backup(value)
+        elif offset == self.CSR:
+            self.rtc_changes(False)
+            # LSI is ready as soon as it is on.
+            self.words[offset] = value & ~2 | (value & _LSI_ON) << 1
         else:
             if self.words[0x00] & _PLL_ON:
                 value = self.guard(offset, value)
             if offset == self.CFGR:
                 value = value & ~0xC | self.words[self.CFGR] & 0xC
             self.words[offset] = value
-        # A PLL whose source has gone or whose settings changed while it was off.
-        self.words[0x00] = self._with_flags(self.words[0x00])
-        self._switch()
+        self._settle()
+
+    def get(self, offset: int) -> int:
+        """Read one word."""
+        self._settle()
+        return super().get(offset)
+
+    def leave_stop(self) -> None:
+        """Come out of stop mode: on the internal oscillator, the crystal and the PLL off."""
+        self.words[self.CFGR] &= ~0xF
+        self.words[0x00] = self.words[0x00] & ~(_HSE_ON | _PLL_ON) | _HSI_ON
+        self._settle()
+
+    def rtc_runs(self) -> bool:
+        """Tell whether the LSI drives the RTC; no other source is modelled."""
+        chosen = self.words.get(self.BDCR, 0) & (_RTC_ON | _RTC_SOURCE) == _RTC_ON | _RTC_FROM_LSI
+        return chosen and bool(self.words.get(self.CSR, 0) & _LSI_ON)
 
     def gate(self, offset: int, bit: int) -> Callable[[], bool]:
         """Give a question: is the clock with this enable bit on?"""
@@ -116,16 +158,35 @@ class Rcc(Registers, ABC):
         value |= _PLL_ON if self.source == _PLL else 0
         if now & _HSE_ON:
             value = value & ~_HSE_BYPASS | now & _HSE_BYPASS
+        self._on_s |= {bit: self._time_s() for bit in self._on_s if value & bit and not now & bit}
         return value & ~_READY_BITS
+
+    def _backup(self, value: int) -> int:
+        if value & _BACKUP_RESET:
+            return _BACKUP_RESET
+        chosen = self.words.get(self.BDCR, 0) & _RTC_SOURCE
+        return value & ~_RTC_SOURCE | chosen if chosen else value
+
+    def _settle(self) -> None:
+        # A PLL whose source has gone or whose settings changed while it was off; what has started by now.
+        self.words[0x00] = self._with_flags(self.words[0x00])
+        self._switch()
+        if self.core_hz() != self._told_hz:
+            self._told_hz = self.core_hz()
+            self.changed()
+
+    def _started(self, bit: int, start_s: float) -> bool:
+        return self._time_s() >= self._on_s[bit] + start_s
 
     def _with_flags(self, value: int) -> int:
         value &= ~_READY_BITS
         value |= (value & _HSI_ON) << 1
         bypassed = bool(value & _HSE_BYPASS)
-        if value & _HSE_ON and not self._oscillators.hse_dead and bypassed == self._oscillators.hse_is_clock:
+        alive = not self._oscillators.hse_dead and bypassed == self._oscillators.hse_is_clock
+        if value & _HSE_ON and alive and self._started(_HSE_ON, self._oscillators.hse_start_s):
             value |= _HSE_READY
         self.words[0x00] = value
-        if value & _PLL_ON and self.pll_hz() > 0.0:
+        if value & _PLL_ON and self.pll_hz() > 0.0 and self._started(_PLL_ON, self._oscillators.pll_start_s):
             value |= _PLL_READY
         return value
 
@@ -139,12 +200,12 @@ class Rcc(Registers, ABC):
 class RccF0(Rcc):
     """Clocks of the STM32F0x1 and F100: PLL = source / PREDIV x PLLMUL."""
 
-    _CFGR2, _CFGR3, _CR2, _CSR = 0x2C, 0x30, 0x34, 0x24
+    _CFGR2, _CFGR3, _CR2 = 0x2C, 0x30, 0x34
     _PLL_FIELDS = 0x003F_0000
 
-    def __init__(self, oscillators: Oscillators, family: str) -> None:
+    def __init__(self, oscillators: Oscillators, family: str, time_s: Callable[[], float] = lambda: 0.0) -> None:
         # The flash interface and the SRAM clocked in sleep (AHBENR 0x14); on the F0 HSI14's trim (CR2 0x80).
-        super().__init__(oscillators, {0x14: 0x14} | ({self._CR2: 0x80} if family == "stm32f0" else {}))
+        super().__init__(oscillators, {0x14: 0x14} | ({self._CR2: 0x80} if family == "stm32f0" else {}), time_s)
         self._is_f0 = family == "stm32f0"
 
     def pll_source(self) -> int:
@@ -179,8 +240,8 @@ class RccF0(Rcc):
         return self.words.get(offset, 0) if offset == self._CFGR2 else value
 
     def put(self, offset: int, value: int) -> None:
-        """Write one word; LSI and, on the F0, HSI14 are ready as soon as they are on."""
-        if offset == self._CSR or (offset == self._CR2 and self._is_f0):
+        """Write one word; on the F0 HSI14 is ready as soon as it is on."""
+        if offset == self._CR2 and self._is_f0:
             value = value & ~2 | (value & 1) << 1
         elif offset == self._CFGR2:
             # The lowest bit of PREDIV is one bit at two places.
@@ -210,14 +271,17 @@ class RccF4(Rcc):
     """Clocks of the STM32F405/407 and F76x: PLL = source / M x N / P."""
 
     CFGR = 0x08
-    _PLLCFGR, _CSR, _DCKCFGR2 = 0x04, 0x74, 0x90
+    BDCR, CSR = 0x70, 0x74
+    _PLLCFGR, _DCKCFGR2 = 0x04, 0x90
     _APB2ENR = 0x44
     _VCO_INPUT_HZ = (0.95e6, 2.1e6)
     _VCO_OUTPUT_HZ = (100e6, 432e6)
 
-    def __init__(self, oscillators: Oscillators, family: str) -> None:
+    def __init__(self, oscillators: Oscillators, family: str, time_s: Callable[[], float] = lambda: 0.0) -> None:
         # AHB1ENR at reset: the CCM RAM (F4) or the DTCM RAM (F7).
-        super().__init__(oscillators, {self._PLLCFGR: 0x2400_3010, 0x30: 0x0010_0000, self._CSR: 0x0E00_0000})
+        reset = {self._PLLCFGR: 0x2400_3010, 0x30: 0x0010_0000, self.CSR: 0x0E00_0000}
+        # RTCAPBEN (RM0410, RCC_APB1ENR).
+        super().__init__(oscillators, reset | ({0x40: 0x400} if family == "stm32f7" else {}), time_s)
         self._family = family
 
     def pll_source(self) -> int:
@@ -252,10 +316,6 @@ class RccF4(Rcc):
     def guard(self, offset: int, value: int) -> int:
         """Keep PLLCFGR as it is."""
         return self.words[offset] if offset == self._PLLCFGR else value
-
-    def put(self, offset: int, value: int) -> None:
-        """Write one word; LSI is ready as soon as it is on."""
-        super().put(offset, value & ~2 | (value & 1) << 1 if offset == self._CSR else value)
 
     def objection(self) -> str:
         """Say which bus runs faster than the manual allows."""
