@@ -55,19 +55,19 @@ def has_pyramid(dtype: np.dtype) -> bool:
 
 def block_sums(codes: np.ndarray, block: int) -> dict[str, np.ndarray]:
     """Sum codes of shape (rows, samples) by full blocks; each array has shape (rows, samples // block)."""
-    rows, n_blocks = codes.shape[0], codes.shape[1] // block
-    blocks = np.ascontiguousarray(codes[:, : n_blocks * block]).reshape(rows, n_blocks, block)
-    wide = blocks.astype(np.float64)
-    return {
-        "sum": wide.sum(axis=2).astype(np.int64),
-        "sum_squares": np.einsum("ijk,ijk->ij", wide, wide).astype(np.int64),
-        "minimum": blocks.min(axis=2) if n_blocks else np.empty((rows, 0), codes.dtype),
-        "maximum": blocks.max(axis=2) if n_blocks else np.empty((rows, 0), codes.dtype),
-    }
+    from labctl.store import blocksums  # brings the compiler, which only a writer needs
+
+    size = (codes.shape[0], codes.shape[1] // block)
+    types = (np.dtype(np.int64), np.dtype(np.int64), codes.dtype, codes.dtype)
+    sums = {name: np.empty(size, dtype) for name, dtype in zip(FIELDS, types, strict=True)}
+    blocksums.block_sums(np.ascontiguousarray(codes), block, *sums.values())
+    return sums
 
 
 def coarser(level: Mapping[str, np.ndarray], factor: int) -> dict[str, np.ndarray]:
     """Join each `factor` blocks of a level into one; a rest that fills none is left out."""
+    if factor == 1:
+        return dict(level)
     rows, n_blocks = level["sum"].shape[0], level["sum"].shape[1] // factor
     cut = {name: level[name][:, : n_blocks * factor].reshape(rows, n_blocks, factor) for name in FIELDS}
     return {

@@ -114,6 +114,9 @@ def encode(value: Any, where: str = "metadata") -> Any:
             return {key: encode(item, f"{where}.{key}") for key, item in value.items()}
         pairs = [[encode(key, where), encode(item, f"{where}.{key}")] for key, item in value.items()]
         return {_TAG: "dict", "pairs": pairs}
+    if isinstance(value, Identity):
+        # An address is no fact about what was measured: a capture is handed on, and names nobody's network.
+        return {_TAG: Identity.__name__, **_encode_fields(value, where, skip=("resource",))}
     if isinstance(value, _PLAIN_CLASSES):
         return {_TAG: type(value).__name__, **_encode_fields(value, where)}
     raise TypeError(f"{where} holds a {type(value).__name__}, which a capture file cannot keep: give plain values")
@@ -191,9 +194,20 @@ def crc32(data: np.ndarray, before: int = 0) -> int:
     return zlib.crc32(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data, before)
 
 
-def to_text(document: Any) -> bytes:
-    """Write a document as UTF-8 JSON; numbers in the shortest form that reads back to the same bits."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode("utf-8", "surrogatepass")
+def to_text(document: Mapping[str, Any]) -> bytes:
+    """Write a document as UTF-8 JSON, an entry of each of its tables a line.
+
+    Numbers are in the shortest form that reads back to the same bits.
+    """
+    return _lines(document, depth=2).encode("utf-8", "surrogatepass")
+
+
+def _lines(value: Any, depth: int) -> str:
+    # json.dumps is compiled only where it is not asked to indent.
+    if not depth or not isinstance(value, Mapping) or not value:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    entries = (f"{json.dumps(key, ensure_ascii=False)}: {_lines(one, depth - 1)}" for key, one in value.items())
+    return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def from_text(text: bytes) -> Any:

@@ -66,11 +66,16 @@ def packed_bits(edges: Edges, blocks: Iterator[tuple[int, int, int, int]]) -> It
     limits = np.searchsorted(edges.segment, np.arange(len(edges.level) + 1))
     first_after = np.ceil(edges.position).astype(np.int64)
     for row, row_stop, column, column_stop in blocks:
-        line = np.empty((row_stop - row, column_stop - column), np.uint8)
-        for segment in range(row, row_stop):
-            part = slice(limits[segment], limits[segment + 1])
-            turns = np.clip(first_after[part], column, column_stop)
-            levels = np.concatenate([edges.level[segment : segment + 1], edges.rising[part]])
-            line[segment - row] = np.repeat(levels, np.diff(turns, prepend=column, append=column_stop))
+        part = slice(limits[row], limits[row_stop])
+        n_rows, width = row_stop - row, column_stop - column
+        # The line holds its level from each turn, and from the start of each row, to the next: all rows in one.
+        starts = limits[row:row_stop] - limits[row] + np.arange(n_rows)
+        is_turn = np.ones(n_rows + part.stop - part.start, bool)
+        is_turn[starts] = False
+        turns, levels = np.empty(len(is_turn), np.int64), np.empty(len(is_turn), np.uint8)
+        turns[starts], levels[starts] = np.arange(n_rows) * width, edges.level[row:row_stop]
+        turns[is_turn] = (edges.segment[part] - row) * width + np.clip(first_after[part] - column, 0, width)
+        levels[is_turn] = edges.rising[part]
+        line = np.repeat(levels, np.diff(turns, append=n_rows * width)).reshape(n_rows, width)
         packed = np.packbits(line, axis=1)
         yield slice(row, row_stop), slice(column // 8, column // 8 + packed.shape[1]), packed

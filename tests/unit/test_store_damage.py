@@ -19,6 +19,7 @@ from labctl.store import (
     read_capture,
     read_truth,
     verify_capture,
+    write,
     write_capture,
 )
 
@@ -222,8 +223,10 @@ def test_large_unpacked_codes_are_checked_when_asked(tmp_path, unpacked, monkeyp
 
 
 @pytest.mark.parametrize("name", ["CH1/pyramid/1024/sum", "CH2/trigger/bits"])
-def test_damage_beside_the_codes_is_named_when_it_is_read(tmp_path, sound, name):
-    path = put(tmp_path / "a.h5", sound)
+def test_damage_beside_the_codes_is_named_when_it_is_read(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(write, "_IN_HEADER_BYTES", 0)
+    path = write_capture(tmp_path / "a.h5", small_capture())
+    sound = path.read_bytes()
     with h5py.File(path) as file:
         place = file[f"records/series/{name}"].id.get_chunk_info(0).byte_offset
     content = bytearray(sound)
@@ -236,6 +239,21 @@ def test_damage_beside_the_codes_is_named_when_it_is_read(tmp_path, sound, name)
         }[name[:3]]
         with pytest.raises(FileFault, match=f"a damaged capture: records/series/{name} cannot be read"):
             look()
+
+
+@pytest.mark.parametrize("name", ["CH1/pyramid/1024/sum", "CH2/trigger/position"])
+def test_damage_of_a_small_array_is_found_on_opening(tmp_path, sound, name):
+    """A small array lies in the header of its dataset, whose checksum HDF5 looks at before anything is read."""
+    path = put(tmp_path / "a.h5", sound)
+    with h5py.File(path) as file:
+        held = file[f"records/series/{name}"]
+        assert held.chunks is None
+        content = held[...].tobytes()
+    assert sound.count(content) == 1
+    damaged = bytearray(sound)
+    damaged[sound.index(content) + 5] ^= 1
+    message = refusal(put(path, damaged))
+    assert name.rpartition("/")[0] in message or "damaged" in message
 
 
 def test_no_damage_of_codes_changes_a_result_unseen(tmp_path):

@@ -1,5 +1,6 @@
 """What is written to a capture file comes back, bit for bit."""
 
+import dataclasses
 import gc
 import json
 import math
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from instruments.record import Accuracy, Channel, Identity, Record
 from labctl.errors import FileFault
-from labctl.model import Capture, DutReport, Operation, Shunt, Supply, Wiring
+from labctl.model import Calibration, Capture, DutReport, Operation, Shunt, Supply, Wiring
 from labctl.store import (
     capture_name,
     close_capture,
@@ -26,7 +27,7 @@ from labctl.store import (
 )
 from labctl.store.schema import decode, encode, from_text, hdf5_name, to_text
 
-SCOPE = Identity("KEYSIGHT TECHNOLOGIES", "DSO-X 3024T", "MY1", "07.20", "TCPIP::h::5025::SOCKET")
+SCOPE = Identity("KEYSIGHT TECHNOLOGIES", "DSO-X 3024T", "MY1", "07.20")
 
 
 def channel(name, codes, **more):
@@ -102,6 +103,25 @@ def test_every_field_comes_back(tmp_path):
         assert_same(read, given)
         assert read.path == str(path)
     assert verify_capture(path) == []
+
+
+def test_an_instruments_address_stays_out_of_the_file(tmp_path):
+    there = dataclasses.replace(SCOPE, resource="TCPIP::scope.lab.example::5025::SOCKET")
+    line = channel("CH1", np.zeros((1, 9), np.int8))
+    calibration = Calibration(
+        "gain", 1.01, "1", (), there, "bench", "comparison", "2026-01-02T03:04:05Z", "2027-01-02T03:04:05Z"
+    )
+    given = Capture({"series": Record({"CH1": line}, 1e-6, np.zeros(1), there)}, Wiring(), calibrations=(calibration,))
+    path = write_capture(tmp_path / "a.h5", given)
+    assert b"scope.lab" not in path.read_bytes()
+    with open_capture(path) as read:
+        assert read.records["series"].instrument == SCOPE
+        assert read.calibrations[0].instrument == SCOPE
+
+
+def test_the_same_capture_gives_the_same_bytes(tmp_path):
+    first, second = (write_capture(tmp_path / name, full_capture()).read_bytes() for name in ("a.h5", "b.h5"))
+    assert first == second
 
 
 def test_truth_is_not_in_what_the_analysis_gets(tmp_path):
