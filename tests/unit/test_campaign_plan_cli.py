@@ -1,0 +1,115 @@
+"""`labctl campaign plan`: what a person and what a script reads."""
+
+import json
+
+import pytest
+
+from labctl import cli
+from labctl.cli import campaign
+
+PLAN = """\
+[campaign]
+name = "night-1"
+seed = 3
+runs = 30
+[factors]
+boards = ["stm32vldiscovery", "stm32f4discovery"]
+operations = ["sha256", "aes-128-ctr.encrypt"]
+bytes = [64, 256]
+clocks = ["24 MHz", "168 MHz"]
+[baselines]
+every = 2
+[reference]
+operation = "sha512"
+[budget]
+max_time = "1 min"
+"""
+
+
+@pytest.fixture
+def night(tmp_path):
+    path = tmp_path / "night.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def run(capsys, *arguments):
+    status = cli.run(["campaign", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_object_holds_everything_in_the_order_it_is_taken(capsys, night):
+    status, out, err = run(capsys, "plan", night, "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert (found["schema"], found["name"], found["seed"], found["order"]) == ("labctl.plan/1", "night-1", 3, "random")
+    # 4 of each board; 3 baselines thrice for each; one reference for each.
+    assert sorted(item["number"] for item in found["items"]) == list(range(1, 8 + 2 * 9 + 2 + 1))
+    roles = [item["role"] for item in found["items"] if item["board"] == "stm32vldiscovery"]
+    assert sorted(roles[:4]) == ["baseline"] * 3 + ["reference"]
+    assert roles[-3:] == ["baseline"] * 3
+    assert all(item["n_runs"] == 30 and item["clock_hz"] in (24_000_000, 168_000_000) for item in found["items"])
+    assert len(found["left_out"]) == 8
+    assert all("not at" in one["reason"] for one in found["left_out"])
+    assert found["time_estimated_s"] > 0 and found["disk_estimated_bytes"] > 28 * 1_000_000
+    assert found["benches"][0]["emulated"] is True
+
+
+def test_the_page_fits_80_columns_and_says_what_matters(capsys, night):
+    status, out, err = run(capsys, "plan", night)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("Bench bench: emulated")
+    assert max(map(len, lines[:-1])) <= 80
+    for word in ("28 items (8 measured, 2 references, 18 baselines)", "random order of seed 3", "not at 168 MHz",
+                 "Left out: 8 combinations", "Estimated", "baseline 3", "The budget of 60 s may end it earlier"):
+        assert word in " ".join(out.split())
+
+
+def test_long_lists_show_their_ends_unless_all_is_asked(capsys, night):
+    night.write_text(PLAN.replace('"sha256", ', '"aes-*", "sha256", '))
+    short, whole = (run(capsys, "plan", night, *more)[1] for more in ([], ["--all"]))
+    assert "more in between: --all prints them" in short
+    assert len(short.splitlines()) < 70
+    assert len(whole.splitlines()) > 200
+
+
+def test_a_faulty_plan_ends_with_2_and_its_line(capsys, night):
+    night.write_text(PLAN.replace("runs", "rnus"))
+    status, out, err = run(capsys, "plan", night, "--json")
+    assert (status, out) == (2, "")
+    assert f"{night}, line 4: [campaign] rnus is not a key of the plan; did you mean 'runs'?" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "is not there"), (b"\xff\xfe", "not in UTF-8"), (b"", "is missing")]
+)
+def test_what_is_no_plan(capsys, tmp_path, content, words):
+    if content is not None:
+        (tmp_path / "x.toml").write_bytes(content)
+    status, out, err = run(capsys, "plan", tmp_path / "x.toml")
+    assert (status, out) == (2, "")
+    assert words in err
+
+
+def test_nothing_is_written(capsys, night, monkeypatch):
+    monkeypatch.chdir(night.parent)
+    run(capsys, "plan", night)
+    assert list(night.parent.iterdir()) == [night]
+
+
+def test_the_group_names_every_command_and_the_nearest(capsys):
+    status, out, _ = run(capsys, "--help")
+    assert status == 0
+    for name in campaign.COMMANDS:
+        assert f"  {name} " in out
+    status, _, err = run(capsys, "paln")
+    assert status == 2 and "Did you mean 'plan'?" in err
+
+
+@pytest.mark.parametrize("name", campaign.COMMANDS)
+def test_each_command_of_the_group_has_help(capsys, name):
+    status, out, _ = run(capsys, name, "--help")
+    assert status == 0
+    assert "Usage: labctl campaign" in out
