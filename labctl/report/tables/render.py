@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from labctl.report.tables import machine
 from labctl.report.tables.row import Row
-from labctl.report.tables.sheet import Layout, selected
+from labctl.report.tables.sheet import Layout, page, selected
 
-FORMATS = ("csv", "json")
+FORMATS = ("csv", "md", "tex", "html", "json")
 
 
 def render(rows: Sequence[Row], format: str, layout: Layout, power: str = "dut", dialect: str = "comma") -> str:
-    """Write the rows that a layout wants as csv or json.
+    """Write the rows that a layout wants as csv, md, tex, html or json, or as "text" for a terminal.
 
     `rows` are in the order of `row.arranged`; `power` says whose they are, "dut" or "supply"; `dialect` is for csv.
     Raises ConfigError for what a layout asks that there is not.
@@ -20,4 +20,9 @@ def render(rows: Sequence[Row], format: str, layout: Layout, power: str = "dut",
     wanted = selected(rows, layout)
     if format == "csv":
         return machine.to_csv(wanted, layout, power, dialect)
-    return machine.to_json(wanted, layout, power)
+    if format == "json":
+        return machine.to_json(wanted, layout, power)
+    from labctl.report.tables import html, latex, markdown, terminal
+
+    writers = {"md": markdown.to_markdown, "tex": latex.to_latex, "html": html.to_html, "text": terminal.to_text}
+    return writers[format](page(wanted, layout, power))

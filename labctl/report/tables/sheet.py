@@ -89,7 +89,9 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
     """
     differing = [name for name in COORDINATES if len({coordinate_text(row, name) for row in rows}) > 1]
     there = {key for row in rows for key in row.values}
-    index = [name for name in differing if name not in layout.group_by] or ["operation"]
+    clocks = {} if layout.matrix or "clock" in (*layout.columns, *layout.group_by) else _clocks(rows)
+    index = [name for name in differing if name not in layout.group_by and not (clocks and name == "clock")]
+    index = index or ["operation"]
     quantities = [key for key, one in QUANTITIES.items() if one.usual and key in there]
     names = list(layout.columns) or [*index, *quantities]
     if layout.matrix:
@@ -102,11 +104,15 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
     sheets = []
     for title, group in choose.grouped(rows, layout.group_by):
         if layout.matrix:
-            sheets.append(matrix(group, layout, AUTO, title))
+            named = QUANTITIES[layout.matrix].title
+            sheets.append(matrix(group, layout, AUTO, f"{title}: {named}" if title else named.capitalize()))
         else:
             sheets.append(lines(group, names, layout, AUTO, title))
     shared = [name for name in COORDINATES if name not in differing and name != "repeat"]
-    return Page(tuple(_caption(rows, names, shared, power)), tuple(sheets), tuple(_notes(rows)))
+    caption = _caption(rows, names, shared, power)
+    if clocks:
+        caption.append(f"Clocks: {', '.join(f'{board} {text}' for board, text in clocks.items() if text)}.")
+    return Page(tuple(caption), tuple(sheets), tuple(_notes(rows)))
 
 
 def lines(
@@ -206,15 +212,21 @@ def _result(row: Row | None, layout: Layout, whole: bool) -> Cell:
 def _over(rows: Sequence[Row], across: str) -> tuple[str, ...]:
     """List the coordinates that a column stands for: the one asked for; a board's only clock; the bench."""
     names = [across]
-    clocks: dict[str, set[str]] = {}
-    for row in rows:
-        clocks.setdefault(row.board, set()).add(coordinate_text(row, "clock"))
-    different = len(set().union(*clocks.values())) > 1
-    if across == "board" and different and all(len(texts) == 1 for texts in clocks.values()):
+    if across == "board" and _clocks(rows):
         names.append("clock")
     if across != "bench" and len({row.bench for row in rows}) > 1:
         names.append("bench")
     return tuple(names)
+
+
+def _clocks(rows: Sequence[Row]) -> dict[str, str]:
+    """Give the only clock of each board, in their order, where these are not all the same; else nothing."""
+    clocks: dict[str, set[str]] = {}
+    for row in choose.ordered(rows, ("board",)):
+        clocks.setdefault(row.board, set()).add(coordinate_text(row, "clock"))
+    if any(len(texts) > 1 for texts in clocks.values()) or len(set().union(*clocks.values())) < 2:
+        return {}
+    return {board: texts.pop() for board, texts in clocks.items()}
 
 
 def _column(row: Row, over: Sequence[str]) -> _Column:

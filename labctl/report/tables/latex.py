@@ -1,0 +1,120 @@
+r"""Tables for LaTeX with siunitx: S columns, uncertainties in parentheses; booktabs' rules.
+
+Syntax: siunitx manual (J. Wright, versions 2 and 3), "Tabular material": numbers as for \num, `table-format` with the
+digits before and behind the decimal point and of the uncertainty, all else in braces. \si is what both versions have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from labctl.report.tables.cells import is_number, plain, uncertain
+from labctl.report.tables.columns import Unit, texts
+from labctl.report.tables.row import Value
+from labctl.report.tables.sheet import Cell, Head, Page, Sheet
+from labctl.units import MICRO
+
+_PREFIXES = {
+    "p": r"\pico", "n": r"\nano", MICRO: r"\micro", "m": r"\milli", "": "", "k": r"\kilo", "M": r"\mega",
+    "G": r"\giga", "Ki": r"\kibi", "Mi": r"\mebi", "Gi": r"\gibi",
+}
+_BASES = {"J": r"\joule", "W": r"\watt", "A": r"\ampere", "s": r"\second", "B": r"\byte", "B/s": r"\byte\per\second"}
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': "{''}", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}",
+    **{sign: "\\" + sign for sign in "#$%&_{}"},
+    "±": r"\ensuremath{\pm}", "×": r"\ensuremath{\times}", "°": r"\textdegree{}", "…": r"\ldots{}", "Ω": r"\textohm{}",
+    MICRO: r"\textmu{}", "\u00a0": "~", "\u2212": r"\ensuremath{-}", "\0": "{}",
+}
+# So many numbers stand side by side on a page; what is more goes into a table below.
+_N_NUMBERS = 4
+_PACKAGES = r"% needs \usepackage{textcomp}, \usepackage{booktabs} and \usepackage{siunitx}"
+
+
+def to_latex(page: Page) -> str:
+    """Write a page as one or more LaTeX tables; only printable ASCII is in it."""
+    explained = [*page.caption, *(["In parentheses: expanded uncertainty (95 %) in units of the last digits."]
+                                  if uncertain(page) else [])]
+    parts = [_PACKAGES]
+    for sheet in page.sheets:
+        for part in split(sheet):
+            caption = " ".join(escaped(text) for text in ([f"{part.title}."] if part.title else []) + explained)
+            parts += [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", *_tabular(part), r"\end{table}"]
+    parts += [rf"\noindent {escaped(note)}\par" for note in page.notes]
+    return "\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Give a text that LaTeX sets as it is. Control characters become spaces, signs that fonts lack their code."""
+    text = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text)
+    text = re.sub("(?<=[-',])(?=[-',])", "\0", text)  # else two become one: a dash, a quotation mark
+    return "".join(_SPECIAL.get(sign) or (sign if sign.isascii() else f"{{[}}U+{ord(sign):04X}{{]}}") for sign in text)
+
+
+def unit_text(unit: Unit) -> str:
+    """Give a unit as siunitx writes it."""
+    if unit.base == "1":
+        return r"\si{\percent}" if unit.prefix == "%" else ""
+    return rf"\si{{{_PREFIXES[unit.prefix]}{_BASES[unit.base]}}}" if unit.base else ""
+
+
+def number_text(number: str, expanded: str) -> str:
+    """Write a number with its uncertainty in units of its last digits: "7.30", "0.20" -> "7.30(20)"."""
+    if not expanded:
+        return number
+    return f"{number}({expanded.replace('.', '').lstrip('0') or '0'})"
+
+
+def table_format(numbers: Sequence[str]) -> str:
+    """Give the format that has room for each of some numbers as `number_text` writes them."""
+    parts = [re.fullmatch(r"(-?)([0-9]+)\.?([0-9]*)(?:\(([0-9]+)\))?", number) for number in numbers]
+    signs, whole, decimals, expanded = zip(*(part.groups("") for part in parts if part), strict=True)
+    places = max(map(len, decimals))
+    uncertainty = max(map(len, expanded))
+    return "".join([
+        "-" if any(signs) else "", str(max(map(len, whole))), f".{places}" if places else "",
+        f"({uncertainty})" if uncertainty else "",
+    ])
+
+
+def split(sheet: Sheet) -> list[Sheet]:
+    """Split a sheet into some that are narrow enough, all with the same first columns."""
+    index = [k for k, head in enumerate(sheet.heads) if head.unit is None]
+    numbers = [k for k, head in enumerate(sheet.heads) if head.unit is not None]
+    blocks = [numbers[k : k + _N_NUMBERS] for k in range(0, len(numbers), _N_NUMBERS)] or [[]]
+    return [
+        Sheet(sheet.title, tuple(sheet.heads[k] for k in [*index, *block]),
+              tuple(tuple(line[k] for k in [*index, *block]) for line in sheet.lines))
+        for block in blocks
+    ]
+
+
+def _tabular(sheet: Sheet) -> list[str]:
+    columns = [[_cell(head, line[k]) for line in sheet.lines] for k, head in enumerate(sheet.heads)]
+    kinds = [_kind(head, column) for head, column in zip(sheet.heads, columns, strict=True)]
+    return [
+        rf"\begin{{tabular}}{{{''.join(kinds)}}}", r"\toprule",
+        " & ".join(_heading(head) for head in sheet.heads) + r" \\", r"\midrule",
+        *(" & ".join(line) + r" \\" for line in zip(*columns, strict=True)), r"\bottomrule", r"\end{tabular}",
+    ]
+
+
+def _kind(head: Head, column: Sequence[str]) -> str:
+    if head.unit is None:
+        return "r" if is_number(head) else "l"
+    numbers = [cell for cell in column if cell and not cell.startswith("{")]
+    return f"S[table-format={table_format(numbers)}]" if numbers else "c"
+
+
+def _heading(head: Head) -> str:
+    unit = unit_text(head.unit) if head.unit is not None else ""
+    return f"{{{escaped(head.title)}{f' / {unit}' if unit else ''}}}"
+
+
+def _cell(head: Head, cell: Cell) -> str:
+    if isinstance(cell, Value):
+        assert head.unit is not None
+        return number_text(*texts(cell, head.unit))
+    text = escaped(plain(head, cell))
+    return f"{{{text}}}" if head.unit is not None and text else text
