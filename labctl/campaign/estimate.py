@@ -34,10 +34,10 @@ _N_NULL = 100
 _PAUSES_S = 1e-3  # firmware/PROTOCOL.md: 500 us before and after each window
 # Powering up, the firmware's self-test, range, zero reading, transfer, analysis, storing. The bench's own time is an
 # assumption.
-_EMULATED_ITEM_S = 5.0
+_EMULATED_ITEM_S = 2.5
 _ITEM_S = 15.0
 # The emulated core, on one processor of 2020's.
-_EMULATED_CYCLE_S = 1.3e-8
+_EMULATED_CYCLE_S = 1e-8
 # Series, null and zero reading fill the scope's memory, whatever the runs: 5.1 to 5.3 MB on the emulated bench.
 CAPTURE_BYTES = 5_300_000
 
