@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -145,6 +146,19 @@ def create(out: Path, plan_text: str, campaign: Campaign) -> CampaignFolder:
     there is something at `out`, DiskFull, EnvironmentFault.
     """
     campaign = dataclasses.replace(campaign, benches=tuple(scrub.facts(bench) for bench in campaign.benches))
+    with new_folder(out) as temporary:
+        for name, data in _first_files(plan_text, campaign).items():
+            write_file(temporary / name, data)
+    return CampaignFolder(out, campaign)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Give a folder of another name beside `out`, with those for captures in it; at the block's end it becomes `out`.
+
+    When the block raises, or the process dies, there is nothing at `out`; what it left goes with the next one. Raises
+    FileFault where there is something at `out` but an empty folder, DiskFull, EnvironmentFault.
+    """
     with explained(out):
         if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
             raise FileExistsError(str(out))
@@ -153,10 +167,9 @@ def create(out: Path, plan_text: str, campaign: Campaign) -> CampaignFolder:
         temporary, descriptor = _create_locked(out)
     try:
         with explained(out):
-            (temporary / FAILED).mkdir(parents=True)
-        for name, data in _first_files(plan_text, campaign).items():
-            with explained(out / name):
-                _write(temporary / name, data)
+            for name in (CAPTURES, FAILED):
+                os.mkdir(temporary / name)
+        yield temporary
         with explained(out):
             for folder in (FAILED, CAPTURES, "."):
                 sync_folder(temporary / folder)
@@ -167,11 +180,23 @@ def create(out: Path, plan_text: str, campaign: Campaign) -> CampaignFolder:
                 raise FileExistsError(str(out)) if out.exists() and any(out.iterdir()) else error from error
             sync_folder(out.parent)
     except BaseException:
-        _remove(temporary)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
     finally:
         os.close(descriptor)
-    return CampaignFolder(out, campaign)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a new file and have it on the disk. Raises DiskFull, EnvironmentFault."""
+    with explained(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def open_campaign(path: Path) -> CampaignFolder:
@@ -229,9 +254,13 @@ def _item(document: Mapping[str, Any]) -> Item:
     return Item(**{**document, "operation": Operation(**document["operation"])})
 
 
+def bench_files(campaign: Campaign) -> dict[str, bytes]:
+    """Give the files that hold the facts of each bench, by name."""
+    return {f"bench-{file_part(str(bench['name']))}.toml": _toml(bench).encode() for bench in campaign.benches}
+
+
 def _first_files(plan_text: str, campaign: Campaign) -> dict[str, bytes]:
-    benches = {f"bench-{file_part(str(bench['name']))}.toml": _toml(bench).encode() for bench in campaign.benches}
-    return {**benches, PLAN: plan_text.encode(), journal.NAME: b"", CAMPAIGN: to_text(campaign)}
+    return {**bench_files(campaign), PLAN: plan_text.encode(), journal.NAME: b"", CAMPAIGN: to_text(campaign)}
 
 
 def _toml(facts: Mapping[str, Any]) -> str:
@@ -247,17 +276,6 @@ def _literal(value: Any) -> str:
     from labctl.benchtext import literal
 
     return "[" + ", ".join(map(_literal, value)) + "]" if isinstance(value, list | tuple) else literal(value)
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -291,20 +309,15 @@ def _remove_leftovers(parent: Path) -> None:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(path)
+                if all(is_ours(one) for one in os.listdir(path)):
+                    shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(descriptor)
 
 
-def _remove(temporary: Path) -> None:
-    """Remove a folder that holds nothing but what `create` puts into one."""
-    with suppress(OSError):
-        for name in os.listdir(temporary):
-            if name in (PLAN, journal.NAME, CAMPAIGN) or (name.startswith("bench-") and name.endswith(".toml")):
-                os.unlink(temporary / name)
-        for folder in (FAILED, CAPTURES, "."):
-            with suppress(FileNotFoundError):
-                (temporary / folder).rmdir()
+def is_ours(name: str) -> bool:
+    """Tell whether a name at the top of a campaign's folder is one that is kept there for good."""
+    return name in (PLAN, journal.NAME, CAMPAIGN, CAPTURES) or (name.startswith("bench-") and name.endswith(".toml"))
 
 
 def _who_holds(path: Path) -> str:

@@ -124,6 +124,20 @@ def to_line(entry: Attempt | Event) -> bytes:
     return body[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(body)
 
 
+def acknowledged(journal: Journal) -> dict[str, Attempt]:
+    """Give the last attempt that speaks of each capture file, by the file's path in the folder."""
+    return {attempt.capture: attempt for attempt in journal.attempts if attempt.capture}
+
+
+def size_and_crc32(path: Path) -> tuple[int, str]:
+    """Give a file's size and the CRC-32 of all its bytes in eight hex digits, as an attempt notes of its capture."""
+    size, crc = 0, 0
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            size, crc = size + len(part), zlib.crc32(part, crc)
+    return size, f"{crc:08x}"
+
+
 def _lines(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
     """Give number, bytes and whether it has its newline, of each line that is not empty."""
     *whole, tail = data.split(b"\n")

@@ -157,12 +157,21 @@ def verify_capture(path: Path | str) -> list[str]:
         reader.close()
 
 
-class _Reader:
-    """One open capture file whose metadata is known to be sound."""
+def verify_group(group: h5py.Group, where: str) -> list[str]:
+    """Check a capture that lies as a group in another file, named `where` in problems, as `verify_capture` does."""
+    try:
+        return list(_Reader(where, group).problems())
+    except FileFault as fault:
+        return [str(fault)]
 
-    def __init__(self, path: Path | str) -> None:
+
+class _Reader:
+    """One open capture file, or group of another file, whose metadata is known to be sound."""
+
+    def __init__(self, path: Path | str, group: h5py.Group | None = None) -> None:
         self.path = str(path)
-        self._file = _open(Path(path))
+        self._group = group
+        self._file = _open(Path(path)) if group is None else group
         try:
             document = self._metadata()
             self._document = document["capture"]
@@ -176,7 +185,8 @@ class _Reader:
             raise FileFault(f"{path} is a damaged capture: {_gist(error)}; {_TAKE_AGAIN}") from error
 
     def close(self) -> None:
-        self._file.close()
+        if self._group is None:
+            self._file.close()
 
     def _metadata(self) -> dict[str, Any]:
         found = self._file.attrs.get("schema")
