@@ -107,7 +107,11 @@ class CampaignFolder:
         path = self._now_path(now.bench)
         temporary = path.with_name(f"{path.name}.tmp")
         with explained(path):
-            temporary.write_text(json.dumps(dataclasses.asdict(now), sort_keys=True), encoding="utf-8")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            try:
+                os.write(descriptor, json.dumps(dataclasses.asdict(now), sort_keys=True).encode())
+            finally:
+                os.close(descriptor)
             os.replace(temporary, path)
 
     def clear_now(self, bench: str) -> None:

@@ -1,0 +1,103 @@
+"""Results of a campaign as CSV for other programs: a row a run, or the samples of one capture."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from instruments.record import volts
+from labctl.analysis.result import analyze
+from labctl.campaign import folder, journal
+from labctl.campaign.model import Item
+from labctl.campaign.state import ItemStatus, state_of
+from labctl.errors import ConfigError
+from labctl.model import Run
+from labctl.store import open_capture
+
+Progress = Callable[[str, int, int], None]
+
+_ITEM_COLUMNS = ("item", "role", "repeat", "bench", "board", "operation", "bytes", "implementation", "profile",
+                 "clock_hz", "variant", "n_iterations")
+_RUN_COLUMNS = ("duration_s", "current_mean_a", "current_min_a", "current_max_a", "power_w", "power_supply_w",
+                "power_min_w", "power_max_w", "power_ripple_w", "energy_j", "energy_supply_j", "charge_c", "n_clipped",
+                "start_s")
+COLUMNS = (*_ITEM_COLUMNS, "run", *_RUN_COLUMNS)
+# So many samples are in memory at once.
+_BLOCK_SAMPLES = 1 << 16
+
+
+def runs_csv(path: Path, power: str = "dut", progress: Progress = lambda *_: None) -> Iterator[str]:
+    """Give the lines of a CSV with a row for each run of each item that is done, the heading first.
+
+    Items are in the order of their numbers, runs counted from 1. The unit of a column ends its name; numbers are in SI
+    units with a point, and read back to the same double; what is not known is empty. A run is a window as it was: all
+    its iterations, the trigger's cost in it. `power` is as for `analyze`. Raises FileFault for a damaged capture,
+    CaptureError for one that gives no number.
+    """
+    done = [one for one in _statuses(path) if one.state == "done" and one.last is not None]
+    yield _line(COLUMNS)
+    for number, status in enumerate(done):
+        progress(status.item.key, number, len(done))
+        assert status.last is not None
+        with open_capture(path / status.last.capture) as capture:
+            runs = analyze(capture, power).runs
+        for run_number, run in enumerate(runs, 1):
+            values = (getattr(run, column) for column in _RUN_COLUMNS)
+            yield _line((*_coordinates(status.item), run_number, *values))
+
+
+def waveform_csv(path: Path, number: int) -> Iterator[str]:
+    """Give the lines of a CSV with every sample inside the windows of an item's capture, the heading first.
+
+    Columns are the run, counted from 1, the time in s since that window's beginning, and each channel in its unit.
+    Raises ConfigError where the item is not done, FileFault for a damaged capture, CaptureError.
+    """
+    status = next((one for one in _statuses(path) if one.item.number == number), None)
+    if status is None:
+        raise ConfigError(f"the campaign in {path} has no item {number}: `labctl campaign plan` lists its items")
+    if status.state != "done" or status.last is None:
+        raise ConfigError(f"item {number} is {status.state} and has no capture: name one that is done")
+    with open_capture(path / status.last.capture) as capture:
+        runs = analyze(capture).runs
+        record = capture.records["series"]
+        channels = list(record.channels.values())
+        if record.dt_s is None:
+            raise ConfigError(f"the capture of item {number} does not tell the time between its samples")
+        yield _line(("run", "time_s", *(f"{channel.name}_{channel.unit.lower()}" for channel in channels)))
+        for run_number, run in enumerate(runs, 1):
+            first_s = float(record.segment_start_s[run.segment])
+            for start, stop in _pieces(run, first_s, record.dt_s, record.n_samples):
+                times = first_s + np.arange(start, stop) * record.dt_s - run.start_s
+                values = [volts(channel, run.segment, start, stop) for channel in channels]
+                for row in zip(times.tolist(), *(column.tolist() for column in values), strict=True):
+                    yield _line((run_number, *row))
+
+
+def _statuses(path: Path) -> tuple[ItemStatus, ...]:
+    return state_of(folder.open_campaign(path).campaign, journal.read(path)).items
+
+
+def _coordinates(item: Item) -> tuple[Any, ...]:
+    operation = item.operation
+    return (item.number, item.role, item.repeat, item.bench, item.board, operation.name, operation.bytes,
+            operation.implementation, operation.profile, operation.clock_hz, operation.variant, operation.n_iterations)
+
+
+def _pieces(run: Run, first_s: float, dt_s: float, n_samples: int) -> Iterator[tuple[int, int]]:
+    """Cut the samples inside a window into pieces."""
+    start = max(0, math.ceil((run.start_s - first_s) / dt_s))
+    stop = min(n_samples, math.floor((run.stop_s - first_s) / dt_s) + 1)
+    for low in range(start, stop, _BLOCK_SAMPLES):
+        yield low, min(low + _BLOCK_SAMPLES, stop)
+
+
+def _line(values: tuple[Any, ...]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(["" if value is None else value for value in values])
+    return text.getvalue()

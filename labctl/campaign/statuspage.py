@@ -1,0 +1,124 @@
+"""How far a campaign is, as a page of 80 columns and as JSON (docs/campaign-folder.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from labctl.boards import clock_text
+from labctl.campaign.folder import Now
+from labctl.campaign.model import Attempt, Campaign, Item
+from labctl.campaign.state import ItemStatus, State
+from labctl.report.text import N_COLUMNS, bench_label, wrap
+from labctl.units import time_text, with_uncertainty
+
+SCHEMA_STATUS = "labctl.campaign-status/1"
+# So many of a list are printed.
+_N_SHOWN = 20
+_INDENT = "  "
+
+
+def to_json_object(campaign: Campaign, state: State) -> dict[str, Any]:
+    """Make the object of `labctl campaign status --json`."""
+    return {
+        "schema": SCHEMA_STATUS,
+        "campaign": state.name,
+        "benches": [{"name": one.get("name"), "emulated": bool(one.get("emulated"))} for one in campaign.benches],
+        "n_items": state.n_items,
+        "n_done": state.n_done,
+        "n_failed": state.n_failed,
+        "n_pending": state.n_pending,
+        "held_by": None if state.held_by is None else dataclasses.asdict(state.held_by),
+        "running": [dataclasses.asdict(one) for one in state.running],
+        "elapsed_s": state.elapsed_s,
+        "rate_per_hour": state.rate_per_hour,
+        "left_s": state.left_s,
+        "last": None if state.last is None else dataclasses.asdict(state.last),
+        "items": [_item(one) for one in state.items],
+        "n_dropped": state.n_dropped,
+    }
+
+
+def render(campaign: Campaign, state: State) -> list[str]:
+    """Lay out the page: how far, how fast, who works at what, the last result, and what failed and why."""
+    items = {item.number: item for item in campaign.items}
+    benches = "; ".join(bench_label(str(one.get("name")), bool(one.get("emulated"))) for one in campaign.benches)
+    lines = wrap(f"Campaign {state.name}; bench: {benches}") + wrap(_counts(state))
+    if pace := _pace(state):
+        lines += wrap(pace)
+    lines += _work(state, items)
+    if state.last is not None:
+        lines += wrap(f"Last: {_named(items.get(state.last.item), state.last.item)}: {_came_to(state.last)}")
+    failed = [_failure(one) for one in state.failures]
+    lines += _listed("Failed", failed)
+    tried = [one for one in state.items if one.state == "pending" and one.last is not None]
+    return lines + _listed("To be tried again", [_failure(one) for one in tried])
+
+
+def _counts(state: State) -> str:
+    failed = f", {state.n_failed} failed" if state.n_failed else ""
+    return f"{state.n_done} of {state.n_items} items done{failed}, {state.n_pending} to do"
+
+
+def _pace(state: State) -> str:
+    if not state.elapsed_s:
+        return ""
+    rate = "" if state.rate_per_hour is None else f", {state.rate_per_hour:.3g} items an hour"
+    left = f", about {time_text(state.left_s)} left" if state.left_s else ""
+    return f"{time_text(state.elapsed_s)} at work{rate}{left}"
+
+
+def _work(state: State, items: dict[int, Item]) -> list[str]:
+    if state.held_by is None:
+        return ["Nobody works on it" + ("" if state.n_pending else ": it is finished")]
+    lines = wrap(f"Process {state.held_by.pid} works on it since {state.held_by.since_utc}")
+    return lines + [part for one in state.running for part in _indented(_running(one, items))]
+
+
+def _running(now: Now, items: dict[int, Item]) -> str:
+    text = f", {now.text}" if now.text else ""
+    return f"{now.bench}: {_named(items.get(now.item), now.item)}, attempt {now.attempt} since {now.since_utc}{text}"
+
+
+def _named(item: Item | None, number: int) -> str:
+    """Name an item by its number and what it measures."""
+    if item is None:
+        return f"item {number}"
+    operation = item.operation
+    parts = [f"item {number}, {item.board} {operation.name}"]
+    parts += [f"{operation.bytes} B"] if operation.bytes is not None else []
+    parts += [operation.implementation, operation.profile]
+    parts += [clock_text(operation.clock_hz)] if operation.clock_hz is not None else []
+    return " ".join([*parts, operation.variant]).rstrip()
+
+
+def _came_to(attempt: Attempt) -> str:
+    if attempt.state != "done":
+        return f"failed ({attempt.failure}): {attempt.error}"
+    row = attempt.row
+    energy = with_uncertainty(row.get("energy_mean_j"), row.get("energy_expanded_j"), "J")
+    return f"{energy}, {with_uncertainty(row.get('duration_mean_s'), row.get('duration_expanded_s'), 's')}"
+
+
+def _failure(status: ItemStatus) -> str:
+    assert status.last is not None
+    attempts = "1 attempt" if status.n_attempts == 1 else f"{status.n_attempts} attempts"
+    return f"{_named(status.item, status.item.number)}, {attempts}, {status.last.failure}: {status.last.error}"
+
+
+def _listed(heading: str, texts: list[str]) -> list[str]:
+    if not texts:
+        return []
+    more = len(texts) - _N_SHOWN
+    lines = [f"{heading}:", *(part for text in texts[:_N_SHOWN] for part in _indented(text))]
+    return lines + ([f"{_INDENT}and {more} more: --json lists all"] if more > 0 else [])
+
+
+def _indented(text: str) -> list[str]:
+    first, *rest = wrap(text, N_COLUMNS - 2 * len(_INDENT))
+    return [_INDENT + first, *(2 * _INDENT + part for part in rest)]
+
+
+def _item(status: ItemStatus) -> dict[str, Any]:
+    last = None if status.last is None else dataclasses.asdict(status.last)
+    return {**dataclasses.asdict(status.item), "state": status.state, "n_attempts": status.n_attempts, "last": last}
