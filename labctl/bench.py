@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from instruments.errors import InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
-from labctl import boards
+from labctl import benchlock, boards
 from labctl.benchfile import BenchFile, parse_bench
 from labctl.errors import ConfigError, DeviceTransient, NobodyThere
 from labctl.fixture import FIXTURES, Fixture, connection_sentence, sim_command
@@ -271,6 +271,19 @@ def check_burden(resistance_ohm: float, node_v: float, board: dict[str, Any]) ->
         )
 
 
+def switch_off_others(file: BenchFile) -> None:
+    """Switch off every board of the bench but the one that is measured, as far as they have switches of their own.
+
+    Raises InstrumentError where one does not obey.
+    """
+    from instruments.registry import open_driver
+
+    for power in dict.fromkeys(dut.power for dut in file.duts):
+        if power not in ("manual", file.dut.power):
+            with contextlib.closing(open_driver("scpi-switch", power, timeout_s=OPEN_TIMEOUT_S)) as switch:
+                switch.set_output(False)
+
+
 @contextlib.contextmanager
 def open_bench(
     file: BenchFile | None,
@@ -286,10 +299,13 @@ def open_bench(
 ) -> Iterator[Bench]:
     """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out.
 
+    What a file names is locked meanwhile. `board_name` is one of the file's boards where it lists several; the supplies
+    of the others are off, as far as they have a switch.
     `seed` draws the emulated bench's fixed errors, seed and `stream` what is random in time there; one seed with
     several streams is one bench at several times. `clock_hz` is one of the board's clocks, by default its first; `elf`
     is the image that the emulated DUT runs, by default the board's usual one; `faults` are what is wrong in its world
-    from the start (docs/emulated-faults.md). Raises Unsupported for a clock that the board has not.
+    from the start (docs/emulated-faults.md). Raises Unsupported for a clock that the board has not, BusyFault where
+    another process has the bench.
     """
     with contextlib.ExitStack() as stack:
         simulation = None
@@ -303,9 +319,10 @@ def open_bench(
             simulation.start(file)
             file = simulation.addressed(file)
         else:
-            file = overrides(file)
+            file = overrides(file.for_board(board_name))
             board = boards.at_clock(board_name or file.dut.board, clock_hz)
             wiring = wiring_of(file, board)
+            stack.enter_context(benchlock.hold(file))
         try:
             yield _open_all(stack, file, board, wiring, ask, simulation)
         except (DeviceTransient, InstrumentError) as error:  # the simulator's own word comes first, its end included
@@ -335,6 +352,7 @@ def _open_all(
         raise ConfigError(f"[scope] driver = {file.scope.driver!r} records nothing: name an oscilloscope's driver")
     stack.callback(scope.close)
     switch = None
+    switch_off_others(file)
     if file.dut.power != "manual":
         switch = open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)
         stack.callback(switch.close)

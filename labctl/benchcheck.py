@@ -12,9 +12,17 @@ from instruments.errors import DriverUnavailable, InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
 from instruments.record import Identity
 from instruments.registry import load_driver, open_driver
-from labctl import boards, interrupts
+from labctl import benchlock, boards, interrupts
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING, Finding
-from labctl.bench import DUT_TIMEOUT_S, EMULATED_SERIAL, OPEN_TIMEOUT_S, Bench, overvoltage, wiring_of
+from labctl.bench import (
+    DUT_TIMEOUT_S,
+    EMULATED_SERIAL,
+    OPEN_TIMEOUT_S,
+    Bench,
+    overvoltage,
+    switch_off_others,
+    wiring_of,
+)
 from labctl.benchfile import BenchFile
 from labctl.checkup import check_bench
 from labctl.checkup.parts import about_dut, about_scope
@@ -36,6 +44,13 @@ class Subject:
     path: Path | None
     board_name: str | None = None
     seed: int = 1
+
+
+def subjects(file: BenchFile | None, path: Path | None, board_name: str | None, seed: int) -> list[Subject]:
+    """List what is to be checked: each board of a bench that lists several, unless one is named."""
+    if board_name is not None or file is None or len(file.duts) == 1:
+        return [Subject(file, path, board_name, seed)]
+    return [Subject(file, path, dut.board, seed) for dut in file.duts]
 
 
 @dataclass
@@ -110,8 +125,11 @@ def check_links(
 def _planned(subject: Subject, stack: contextlib.ExitStack) -> Links:
     """Work out file, board and wiring; without a file start the emulated bench."""
     if subject.file is not None:
-        board = boards.load(subject.board_name or subject.file.dut.board)
-        return Links(subject.file, board, wiring_of(subject.file, board), None)
+        file = subject.file.for_board(subject.board_name)
+        board = boards.load(subject.board_name or file.dut.board)
+        wiring = wiring_of(file, board)
+        stack.enter_context(benchlock.hold(file))
+        return Links(file, board, wiring, None)
     simulation = Simulation(boards.load(subject.board_name or DEFAULT_BOARD), subject.seed)
     stack.callback(simulation.stop)
     simulation.start(simulation.bench_file())
@@ -157,7 +175,8 @@ def _open_scope(links: Links, stack: contextlib.ExitStack) -> Finding:
 
 
 def _open_switch(links: Links, stack: contextlib.ExitStack) -> Finding:
-    """Open the switch of the DUT's supply and switch it on."""
+    """Open the switch of the DUT's supply and switch it on, those of the bench's other boards off."""
+    switch_off_others(links.file)
     resource = links.file.dut.power
     if resource == "manual":
         return Finding("switch", LEFT_OUT, "none, [dut] power is \"manual\": you switch the DUT's supply when asked")

@@ -7,7 +7,7 @@ import math
 import unicodedata
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PrivateAttr, TypeAdapter, ValidationError
 
 from labctl.errors import ConfigError
 from labctl.units import check_plausible, parse, parse_ratio
@@ -145,13 +145,33 @@ class DutSection(Section):
 
 
 class BenchFile(Section):
-    """One bench file."""
+    """One bench file. `dut` is the board that is measured, by default the first where the file lists several."""
 
     bench: BenchSection = BenchSection()
     supply: SupplySection = SupplySection()
     shunt: ShuntSection
     scope: ScopeSection
     dut: DutSection
+    _listed: tuple[DutSection, ...] = PrivateAttr(default=())
+
+    @property
+    def duts(self) -> tuple[DutSection, ...]:
+        """Return every board of the bench, in the file's order."""
+        return self._listed or (self.dut,)
+
+    def for_board(self, name: str | None) -> BenchFile:
+        """Return the file with that board as its `dut`; None leaves it as it is.
+
+        In a file with one board, ``[dut]``, another can take its place by hand. Raises ConfigError where the file lists
+        its boards, ``[[dut]]``, and this is none of them.
+        """
+        if name is None or not self._listed:
+            return self
+        for dut in self._listed:
+            if dut.board == name:
+                return self.model_copy(update={"dut": dut})
+        listed = ", ".join(dut.board for dut in self._listed)
+        raise ConfigError(f"{name} is no board of bench {self.bench.name!r}, which has {listed}: add it as a [[dut]]")
 
     def with_values(self, *, shunt_ohm: float | None = None, supply_v: float | None = None) -> BenchFile:
         """Return a copy in which values from the command line override the file's."""
@@ -165,17 +185,40 @@ class BenchFile(Section):
 
 def parse_bench(table: dict[str, Any], where: str) -> BenchFile:
     """Check the tables of a bench file. Raises ConfigError naming the key, what is wrong, and the nearest valid key."""
-    try:
-        file = BenchFile.model_validate(table)
-    except ValidationError as error:
-        problems = "; ".join(_explain(dict(problem)) for problem in error.errors())
-        raise ConfigError(f"{where}: {problems}") from error
+    duts = table.get("dut")
+    if isinstance(duts, list) and duts:
+        files = [
+            _validated({**table, "dut": dut}, where, f"[[dut]] number {number}: " if len(duts) > 1 else "")
+            for number, dut in enumerate(duts, 1)
+        ]
+        file = files[0]
+        file._listed = tuple(one.dut for one in files)
+        _check_duts(file.duts, where)
+    else:
+        file = _validated(table, where)
     if file.shunt.wiring == "two-channel" and None in (file.scope.shunt_high_channel, file.scope.shunt_low_channel):
         raise ConfigError(
             f"{where}: [shunt] wiring = \"two-channel\" needs shunt_high_channel and shunt_low_channel in [scope]"
         )
     _check_channels(file, where)
     return file
+
+
+def _validated(table: dict[str, Any], where: str, part: str = "") -> BenchFile:
+    try:
+        return BenchFile.model_validate(table)
+    except ValidationError as error:
+        problems = "; ".join(_explain(dict(problem)) for problem in error.errors())
+        raise ConfigError(f"{where}: {part}{problems}") from error
+
+
+def _check_duts(duts: tuple[DutSection, ...], where: str) -> None:
+    """Raise ConfigError where two boards of a list cannot be told apart, by name or by port."""
+    for key in ("board", "port"):
+        values = [getattr(dut, key) for dut in duts]
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise ConfigError(f"{where}: [[dut]] {key} = {twice!r} stands there twice: each board needs its own")
 
 
 def _check_channels(file: BenchFile, where: str) -> None:

@@ -54,7 +54,7 @@ def survey(
 
     choice = wanted.choice
     if not choice.boards and wanted.file is not None:
-        choice = replace(choice, boards=(wanted.file.dut.board,))
+        choice = replace(choice, boards=tuple(dut.board for dut in wanted.file.duts))
     groups, absent = combine(choice)
     for row in absent:
         missing(row)
@@ -66,7 +66,7 @@ def survey(
         left = list(group.operations)
         title = f"{group.image.board} {group.image.folder}: " if len(groups) > 1 else ""
         try:
-            if wanted.file is not None and before is not None and before.image.board != group.image.board:
+            if before is not None and _takes_its_place(wanted.file, group.image.board, before.image.board):
                 wanted.ask(f"Put {group.image.board} in the place of {before.image.board}")
             yield from _measure(wanted, choice, group, left, _part(progress, title, n_done, n_steps), missing)
         except (LabctlError, InstrumentError) as error:
@@ -75,6 +75,11 @@ def survey(
             for operation in left:
                 missing(MissingRow(group.image.board, operation, error))
         n_done += len(group.operations) + N_STEPS_BESIDE
+
+
+def _takes_its_place(file: BenchFile | None, board: str, before: str) -> bool:
+    """Tell whether a board has to be put by hand where another was: there is room for one only."""
+    return file is not None and len(file.duts) == 1 and board != before
 
 
 def _built(groups: list[Group], progress: Progress, missing: Callable[[MissingRow], None]) -> list[Group]:

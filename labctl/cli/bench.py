@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,23 +102,26 @@ def check(bench_path: Path | None, board: str | None, seed: int, as_json: bool) 
 
     from labctl.analysis.finding import any_fault
     from labctl.bench import find_bench_file, locate_bench_file
-    from labctl.benchcheck import Subject, check_links, open_links
+    from labctl.benchcheck import check_links, open_links, subjects
     from labctl.cli.output import Output
     from labctl.report.findings import heading, render, summarize, to_json
 
     path = locate_bench_file(bench_path)
-    subject = Subject(find_bench_file(path) if path else None, path, board, seed)
     console = Console(highlight=False, quiet=as_json, width=None if sys.stdout.isatty() else 80)
     findings = []
-    with Output(quiet=as_json) as output, open_links(subject, output.progress) as links:
-        name, emulated = links.file.bench.name, links.emulated
-        with output.paused():
-            console.print(heading("Check", name, emulated, str(path or "no bench file")))
-        with contextlib.closing(check_links(links, output.ask, output.progress)) as signals:
-            for finding in chain(links.findings, signals):
-                findings.append(finding)
-                with output.paused():
-                    console.print(render(finding))
+    every = subjects(find_bench_file(path) if path else None, path, board, seed)
+    for subject in every:
+        one_of_many = subject.board_name if len(every) > 1 else None
+        with Output(quiet=as_json) as output, open_links(subject, output.progress) as links:
+            name, emulated = links.file.bench.name, links.emulated
+            details = [str(path or "no bench file"), *([one_of_many] if one_of_many else [])]
+            with output.paused():
+                console.print(heading("Check", name, emulated, ", ".join(details)))
+            with contextlib.closing(check_links(links, output.ask, output.progress)) as signals:
+                for finding in chain(links.findings, signals):
+                    findings.append(replace(finding, name=f"{one_of_many}: {finding.name}") if one_of_many else finding)
+                    with output.paused():
+                        console.print(render(finding))
     console.print(summarize(findings))
     if as_json:
         facts = {"name": name, "emulated": emulated, "file": str(path) if path else None}

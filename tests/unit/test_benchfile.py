@@ -146,3 +146,50 @@ def test_a_missing_bench_file_and_bad_toml_are_said(tmp_path):
     (tmp_path / "bad.toml").write_text("[shunt\n")
     with pytest.raises(ConfigError, match="not valid TOML"):
         find_bench_file(tmp_path / "bad.toml")
+
+
+def listed(*duts):
+    return {**GOOD, "dut": list(duts)}
+
+
+VL = {"board": "stm32vldiscovery", "port": "/dev/ttyUSB0"}
+F4 = {"board": "stm32f4discovery", "port": "/dev/ttyUSB1", "power": "TCPIP::supply.lab::INSTR"}
+
+
+def test_several_boards_in_the_order_of_the_file():
+    file = parse_bench(listed(VL, F4), "bench.toml")
+    assert [dut.board for dut in file.duts] == ["stm32vldiscovery", "stm32f4discovery"]
+    assert file.dut == file.duts[0]
+    other = file.for_board("stm32f4discovery")
+    assert (other.dut.port, other.dut.power) == (F4["port"], F4["power"])
+    assert other.duts == file.duts
+    assert other.with_values(shunt_ohm=2.0).duts == file.duts
+    assert file.for_board(None) == file
+
+
+def test_a_board_that_the_bench_has_not():
+    with pytest.raises(ConfigError, match=r"stm32f0discovery is no board of bench.*stm32vldiscovery, stm32f4discovery"):
+        parse_bench(listed(VL, F4), "bench.toml").for_board("stm32f0discovery")
+
+
+def test_the_one_board_of_a_file_can_be_exchanged_by_hand():
+    file = parse_bench(GOOD, "bench.toml")
+    assert file.for_board("stm32f4discovery") == file
+    assert file.duts == (file.dut,)
+
+
+@pytest.mark.parametrize(
+    ("duts", "words"),
+    [
+        ([], r"dut"),
+        ([VL, {**F4, "prot": "x"}], r"\[\[dut\]\] number 2.*prot.*did you mean 'port'"),
+        ([VL, {"board": "stm32f4discovery"}], r"number 2: \[dut\] port is missing"),
+        ([VL, {**F4, "board": VL["board"]}], r"board = 'stm32vldiscovery' stands there twice"),
+        ([VL, {**F4, "port": VL["port"]}], r"port = '/dev/ttyUSB0' stands there twice"),
+        ([VL, 3], r"number 2"),
+    ],
+    ids=["none", "wrong-key", "missing-key", "board-twice", "port-twice", "no-table"],
+)
+def test_what_a_list_of_boards_cannot_be(duts, words):
+    with pytest.raises(ConfigError, match=words):
+        parse_bench(listed(*duts), "bench.toml")

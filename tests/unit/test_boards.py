@@ -126,3 +126,9 @@ def test_flash_commands_name_the_image(board: dict[str, Any]) -> None:
 )
 def test_wait_states(name: str, wait_states: list[int]) -> None:
     assert boards.load(name)["memory"]["flash"]["wait_states"] == wait_states
+
+
+@pytest.mark.parametrize("name", boards.names())
+def test_a_board_lives_on_its_own_supply(name):
+    supply = boards.load(name)["supply"]
+    assert supply["voltage_min_v"] < supply["node_mcu_v"] < supply["voltage_max_v"]
