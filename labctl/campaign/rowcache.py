@@ -1,8 +1,8 @@
 """Rows of captures that were analysed before, kept beside the captures: derived, and made again where it is not sound.
 
-`tables/rows-POWER.json` holds rows by CRC-32 and size of the capture's file, and of each file the size and the time it
-was changed at which that CRC was found, so that files that did not change need not be read again. It belongs to the
-labctl whose code made it: another one begins it anew.
+`tables/rows-POWER.json` holds of each file its row with the size and CRC-32 of the file that it was made from, and the
+time that file was changed, so that those that did not change need not be read again. It belongs to the labctl whose
+code made it: another one begins it anew.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class RowCache:
         self._power = power
         self._keep = keep
         self._path = folder / FOLDER / f"rows-{power}.json"
-        self._files: dict[str, list[Any]] = {}
-        self._rows: dict[str, Any] = {}
+        self._entries: dict[str, dict[str, Any]] = {}
         self._is_new = False
 
     def __enter__(self) -> Self:
@@ -69,38 +68,41 @@ class RowCache:
         """
         path = self._folder / name
         try:
-            found, size = self._crc32(path, name)
+            entry = self._entry(path, name)
         except OSError as error:
             return Row("", "", state=FAILED, reason=f"{name} cannot be read: {error.strerror or error}")
-        if crc32 and found != crc32:
+        if crc32 and entry["crc32"] != crc32:
             reason = f"{name} is not the file that the journal acknowledges: `labctl campaign verify` tells more"
             return Row("", "", state=FAILED, reason=reason)
-        key = f"{found}-{size}"
-        if key in self._rows:
-            return _row(self._rows[key])
+        if "row" in entry:
+            return _row(entry["row"])
         try:
             with open_capture(path) as capture:
                 row = analyse(capture, self._power)
         except FileFault as error:
             return Row("", "", state=FAILED, reason=str(error).replace(str(path), name))
-        if row is not None and row.state == DONE:
-            self._rows[key] = asdict(row)
+        if row is not None and row.state != DONE:
+            return replace(row, reason=row.reason.replace(str(path), name))
+        if row is not None:
+            entry["row"] = asdict(row)
             self._is_new = True
-            return row
-        return None if row is None else replace(row, reason=row.reason.replace(str(path), name))
+        return row
 
-    def _crc32(self, path: Path, name: str) -> tuple[str, int]:
+    def _entry(self, path: Path, name: str) -> dict[str, Any]:
+        """Give what is known of a file, with its row if the file is still the same."""
+        known = self._entries.get(name, {})
         with path.open("rb") as stream:
             about = os.fstat(stream.fileno())
-            size, changed = about.st_size, about.st_mtime_ns
-            if self._files.get(name, [])[:2] == [size, changed]:
-                return self._files[name][2], size
+            found = {"bytes": about.st_size, "changed": about.st_mtime_ns}
+            if known and all(known[key] == value for key, value in found.items()):
+                return known
             crc = 0
             while block := stream.read(_BLOCK_BYTES):
                 crc = zlib.crc32(block, crc)
-        self._files[name] = [size, changed, f"{crc:08x}"]
+        same = known and (known["bytes"], known["crc32"]) == (found["bytes"], f"{crc:08x}")
+        self._entries[name] = {**(known if same else {}), **found, "crc32": f"{crc:08x}"}
         self._is_new = True
-        return f"{crc:08x}", size
+        return self._entries[name]
 
     def _read(self) -> None:
         """Take what is there, if it is sound and of this labctl."""
@@ -108,13 +110,12 @@ class RowCache:
             outer = json.loads(self._path.read_bytes())
             body = outer["body"]
             if outer["schema"] == SCHEMA and outer["software"] == _software() and outer["crc32"] == _crc_text(body):
-                inner = json.loads(body)
-                self._files, self._rows = dict(inner["files"]), dict(inner["rows"])
+                self._entries = json.loads(body)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            self._files, self._rows = {}, {}
+            self._entries = {}
 
     def _write(self) -> None:
-        body = json.dumps({"files": self._files, "rows": self._rows}, sort_keys=True)
+        body = json.dumps(self._entries, sort_keys=True)
         document = {"schema": SCHEMA, "software": _software(), "crc32": _crc_text(body), "body": body}
         self._path.parent.mkdir(exist_ok=True)
         with new_file(self._path, overwrite=True) as sink:

@@ -82,7 +82,9 @@ def split(sheet: Sheet) -> list[Sheet]:
     """Split a sheet into some that are narrow enough, all with the same first columns."""
     index = [k for k, head in enumerate(sheet.heads) if head.unit is None]
     numbers = [k for k, head in enumerate(sheet.heads) if head.unit is not None]
-    blocks = [numbers[k : k + _N_NUMBERS] for k in range(0, len(numbers), _N_NUMBERS)] or [[]]
+    if len(numbers) <= _N_NUMBERS:
+        return [sheet]
+    blocks = [numbers[k : k + _N_NUMBERS] for k in range(0, len(numbers), _N_NUMBERS)]
     return [
         Sheet(sheet.title, tuple(sheet.heads[k] for k in [*index, *block]),
               tuple(tuple(line[k] for k in [*index, *block]) for line in sheet.lines))

@@ -108,5 +108,6 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 
 def _data(row: Row) -> tuple[Any, ...]:
-    values = tuple((key, row.values[key].number, row.values[key].expanded or 0.0) for key in sorted(row.values))
+    keys = sorted(row.values, key=lambda key: (key != "energy", key))
+    values = tuple((key, row.values[key].number, row.values[key].expanded or 0.0) for key in keys)
     return values, row.state, row.reason, row.memory_of, row.warnings, row.captures

@@ -105,7 +105,7 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
     for title, group in choose.grouped(rows, layout.group_by):
         if layout.matrix:
             named = QUANTITIES[layout.matrix].title
-            sheets.append(matrix(group, layout, AUTO, f"{title}: {named}" if title else named.capitalize()))
+            sheets.append(matrix(group, layout, AUTO, f"{title}, {named}" if title else named.capitalize()))
         else:
             sheets.append(lines(group, names, layout, AUTO, title))
     shared = [name for name in COORDINATES if name not in differing and name != "repeat"]

@@ -1,0 +1,402 @@
+"""Tables in every format, against texts typed by hand; what formats may not let through; numbers that come back."""
+
+import csv
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labctl.errors import ConfigError
+from labctl.report.tables.columns import QUANTITIES, Unit, fitting_unit, read_unit, read_units, texts
+from labctl.report.tables.latex import number_text, table_format
+from labctl.report.tables.render import render
+from labctl.report.tables.row import Row, Value, arranged
+from labctl.report.tables.sheet import Layout
+
+F4, VL = "stm32f4discovery", "stm32vldiscovery"
+COMMON = {"implementation": "mbedtls", "profile": "Os", "bench": "emulated, seed 3", "emulated": True}
+
+
+def row(board, operation, n_bytes, energy=None, **changes):
+    values = {} if energy is None else {"energy": Value(*energy)}
+    clock_hz = 168_000_000 if board == F4 else 24_000_000
+    return Row(board, operation, n_bytes, clock_hz=clock_hz, values=values, **{**COMMON, **changes})
+
+
+ROWS = arranged([
+    row(VL, "sha256", 64, (9.1942e-6, 2.54e-7)),
+    row(F4, "sha256", 64, (5.93e-5, 2.14e-6)),
+    row(F4, "sha256", 1024, (0.000412345, 1.51e-5)),
+    row(F4, "aes-128-ctr", 64, (1.2e-5, 3.4e-7)),
+    row(VL, "sha256", 1024, state="failed", reason="no answer"),
+])
+ENERGIES = Layout(columns=("board", "operation", "bytes", "energy"))
+
+
+def test_csv_has_names_then_units_then_every_digit():
+    assert render(ROWS, "csv", ENERGIES) == (
+        "board,operation,bytes,energy,energy_expanded,state,reason,emulated,power_of\r\n"
+        ",,B,J,J,,,,\r\n"
+        "stm32f4discovery,aes-128-ctr,64,1.2e-05,3.4e-07,done,,yes,dut\r\n"
+        "stm32f4discovery,sha256,64,5.93e-05,2.14e-06,done,,yes,dut\r\n"
+        "stm32f4discovery,sha256,1024,0.000412345,1.51e-05,done,,yes,dut\r\n"
+        "stm32vldiscovery,sha256,64,9.1942e-06,2.54e-07,done,,yes,dut\r\n"
+        "stm32vldiscovery,sha256,1024,,,failed,no answer,yes,dut\r\n"
+    )
+
+
+def test_the_semicolon_dialect_has_decimal_commas_and_units_scale_without_losing_a_digit():
+    layout = replace(ENERGIES, units={"energy": "uJ"}, where=("board=stm32f4*",))
+    assert render(ROWS, "csv", layout, dialect="semicolon").split("\r\n")[1:4] == [
+        ";;B;uJ;uJ;;;;",
+        "stm32f4discovery;aes-128-ctr;64;12,0;0,34;done;;yes;dut",
+        "stm32f4discovery;sha256;64;59,3;2,14;done;;yes;dut",
+    ]
+
+
+def test_json_holds_numbers_in_si_and_says_emulated():
+    document = json.loads(render(ROWS, "json", ENERGIES))
+    assert (document["schema"], document["emulated"], document["power_of"]) == ("labctl.table/1", True, "dut")
+    assert document["columns"][2:5] == [
+        {"name": "bytes", "unit": "B"}, {"name": "energy", "unit": "J"}, {"name": "energy_expanded", "unit": "J"},
+    ]
+    assert document["rows"][1] == {
+        "board": F4, "operation": "sha256", "bytes": 64, "energy": 5.93e-05, "energy_expanded": 2.14e-06,
+        "state": "done", "reason": "", "emulated": True, "warnings": [],
+    }
+    assert document["rows"][4]["energy"] is None
+
+
+def test_markdown_rounds_by_the_uncertainty_and_shares_one_unit():
+    assert render(ROWS, "md", Layout(columns=("operation", "bytes", "energy"), where=(f"board={F4}",))) == (
+        "Emulated bench: the currents are a model, not silicon.\n"
+        "Means per operation, the trigger's cost removed; power and energy are the DUT's, behind the shunt.\n"
+        "All rows: stm32f4discovery, mbedtls, profile Os, 168 MHz, bench emulated, seed 3.\n"
+        "± is the expanded uncertainty (95 %).\n"
+        "\n"
+        "| operation | bytes | energy / µJ |\n"
+        "| --- | ---: | ---: |\n"
+        "| aes-128-ctr | 64 | 12.00 ± 0.34 |\n"
+        "| sha256 | 64 | 59.3 ± 2.1 |\n"
+        "| sha256 | 1024 | 412 ± 15 |\n"
+    )
+
+
+def test_latex_has_s_columns_with_room_for_each_number():
+    text = render(ROWS, "tex", Layout(columns=("operation", "bytes", "energy"), where=(f"board={F4}",)))
+    assert text[text.index(r"\begin{tabular}") :] == (
+        "\\begin{tabular}{lrS[table-format=3.2(2)]}\n"
+        "\\toprule\n"
+        "{operation} & {bytes} & {energy / \\si{\\micro\\joule}} \\\\\n"
+        "\\midrule\n"
+        "aes-128-ctr & 64 & 12.00(34) \\\\\n"
+        "sha256 & 64 & 59.3(21) \\\\\n"
+        "sha256 & 1024 & 412(15) \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\end{table}\n"
+    )
+    assert "Emulated bench: the currents are a model, not silicon." in text
+    assert r"In parentheses: expanded uncertainty (95 \%) in units of the last digits." in text
+
+
+def test_a_matrix_has_boards_across_and_says_what_failed():
+    assert render(ROWS, "md", Layout(matrix="energy")).split("\n\n")[1:] == [
+        "**Energy**",
+        "| operation | bytes | stm32f4discovery, 168 MHz / µJ | stm32vldiscovery, 24 MHz / µJ |\n"
+        "| --- | ---: | ---: | ---: |\n"
+        "| aes-128-ctr | 64 | 12.00 ± 0.34 |  |\n"
+        "| sha256 | 64 | 59.3 ± 2.1 | 9.19 ± 0.25 |\n"
+        "| sha256 | 1024 | 412 ± 15 | failed |",
+        "- failed: stm32vldiscovery sha256 1024 B 24 MHz: no answer\n",
+    ]
+
+
+def test_a_matrix_for_programs_keeps_numbers_apart_from_what_is_missing():
+    rows = list(csv.reader(io.StringIO(render(ROWS, "csv", Layout(matrix="energy", across="bytes")), newline="")))
+    assert rows[0] == [
+        "board", "operation", "implementation", "profile", "clock", "variant", "role", "repeat",
+        "energy 64", "energy 64_expanded", "energy 1024", "energy 1024_expanded", "emulated", "missing", "power_of",
+    ]
+    assert rows[1][8:12] == ["J"] * 4
+    assert rows[1][4] == "Hz"
+    assert [line[8:14] for line in rows[2:]] == [
+        ["1.2e-05", "3.4e-07", "", "", "yes", ""],
+        ["5.93e-05", "2.14e-06", "0.000412345", "1.51e-05", "yes", ""],
+        ["9.1942e-06", "2.54e-07", "", "", "yes", "1024 B: failed: no answer"],
+    ]
+
+
+def test_the_terminal_gets_eighty_columns_and_nothing_that_is_a_command_to_it():
+    values = {key: Value(1.234567e-3, 2.1e-9) for key in QUANTITIES}
+    wild = [
+        row(F4, "ecdsa-p256.sign", None, variant=variant, state=state, reason="\x1b[31mred\x1b[0m " + "word " * 40)
+        for variant in ("key=inside,piece=16,tables=ram,workspace=static", "")
+        for state in ("done", "failed")
+    ]
+    wild[0] = replace(wild[0], values=values, captures=("x" * 100,))
+    text = render(arranged(wild), "text", Layout(captures=True))
+    assert max(map(len, text.split("\n"))) <= 80
+    assert "\x1b" not in text
+    assert "1.2345670 ± 0.0000021" in text
+    assert text.startswith("Emulated bench: the currents are a model, not silicon.\n")
+
+
+@pytest.mark.parametrize(("where", "n"), [
+    (("board=stm32v*",), 2), (("bytes=64",), 3), (("clock=168MHz",), 3), (("clock=168 MHz",), 3),
+    (("clock=168000000",), 3), (("board=stm32v*", f"board={F4}", "operation=sha*"), 4), (("state=failed",), 1),
+    (("variant=plain",), 5), (("variant=key=inside",), 0),
+])
+def test_patterns_choose_rows(where, n):
+    assert len(json.loads(render(ROWS, "json", Layout(where=where)))["rows"]) == n
+
+
+def test_rows_without_a_result_are_there_unless_only_complete_ones_are_wanted():
+    states = [one["state"] for one in json.loads(render(ROWS, "json", Layout(complete=True)))["rows"]]
+    assert states == ["done"] * 4
+
+
+def test_rows_sort_by_value_with_what_is_missing_last():
+    def order(*keys):
+        rows = json.loads(render(ROWS, "json", Layout(sort=keys)))["rows"]
+        return [(one["board"][5:7], one["operation"][:3], one["bytes"]) for one in rows]
+
+    assert order("-energy") == [("f4", "sha", 1024), ("f4", "sha", 64), ("f4", "aes", 64), ("vl", "sha", 64),
+                                ("vl", "sha", 1024)]
+    assert order("-bytes", "energy") == [("f4", "sha", 1024), ("vl", "sha", 1024), ("vl", "sha", 64), ("f4", "aes", 64),
+                                         ("f4", "sha", 64)]
+
+
+def test_numbers_in_names_sort_by_value():
+    names = ["aes-256-ctr", "aes-128-gcm", "aes-128-ctr", "sha256", "sha1024", "sha5"]
+    found = arranged(row(F4, name, size) for name in names for size in (1024, None, 64))
+    assert [one.operation for one in found[::3]] == ["aes-128-ctr", "aes-128-gcm", "aes-256-ctr", "sha5", "sha256",
+                                                     "sha1024"]
+    assert [one.bytes for one in found[:3]] == [None, 64, 1024]
+
+
+def test_what_is_measured_again_is_told_apart_by_its_data_and_not_by_when_it_came():
+    again = [row(F4, "sha256", 64, (value, 1e-9)) for value in (3e-6, 1e-6, 2e-6)]
+    for rows in (again, again[::-1]):
+        found = [(one.repeat, one.values["energy"].number) for one in arranged(rows)]
+        assert found == [(0, 1e-6), (1, 2e-6), (2, 3e-6)]
+    kept = [row(F4, "sha256", 64, (value, 1e-9), role="reference", repeat=k) for k, value in enumerate([3e-6, 1e-6])]
+    assert [one.values["energy"].number for one in arranged(kept[::-1])] == [3e-6, 1e-6]
+
+
+def test_groups_are_sheets_of_their_own_units():
+    text = render(ROWS, "md", Layout(group_by=("board", "bytes"), columns=("operation", "energy"), complete=True,
+                                     units={"energy": "auto"}))
+    assert re.findall(r"\*\*(.*)\*\*", text) == [f"{F4}, 64 B", f"{F4}, 1024 B", f"{VL}, 64 B"]
+    assert text.count("| operation | energy / µJ |") == 3
+
+
+def test_benches_are_told_apart_and_the_emulated_one_is_named():
+    rows = arranged([*ROWS, row(F4, "sha256", 64, (6e-5, 1e-6), bench="left", emulated=False)])
+    long = render(rows, "md", Layout(columns=("bench", "operation", "energy")))
+    assert long.startswith("Emulated bench: the currents are a model, not silicon: emulated, seed 3.")
+    assert "| left | sha256 | 60.0 ± 1.0 |" in long
+    heads = render(rows, "csv", Layout(matrix="energy")).split("\r\n")[0]
+    assert f"energy {F4} 168 MHz left,energy {F4} 168 MHz left_expanded" in heads
+    lines = list(csv.DictReader(io.StringIO(render(rows, "csv", Layout(matrix="energy")), newline="")))
+    assert [line["emulated"] for line in lines[1:]] == ["yes", "mixed", "yes"]
+    assert json.loads(render(rows, "json", Layout()))["emulated"] is None
+
+
+def test_memory_of_images_and_of_operations_is_told_apart():
+    flash = {"flash": Value(32680.0), "ram": Value(896.0), "stack": Value(2816.0)}
+    image = row(F4, "sha256", 64, memory_of="image")
+    image = replace(image, values=flash)
+    own = replace(row(F4, "sha512", 64, memory_of="operation"), values={**flash, "flash": Value(1234.0)})
+    one, both = (render(rows, "md", Layout(columns=("operation", "flash"))) for rows in ([image], [image, own]))
+    assert "Flash, RAM and stack are of the whole image" in one
+    assert "| sha256 | 32680 |" in one
+    assert "| sha256 | 32680 | image |\n| sha512 | 1234 | operation |" in both
+    line = list(csv.reader(io.StringIO(render([image], "csv", Layout(columns=("flash",))), newline="")))[2]
+    assert line[0] == "32680"
+
+
+@pytest.mark.parametrize(("layout", "word"), [
+    (Layout(columns=("enrgy",)), "--columns enrgy"), (Layout(sort=("speed",)), "--sort speed"),
+    (Layout(group_by=("energy",)), "--group-by energy"), (Layout(matrix="board"), "--matrix board"),
+    (Layout(matrix="energy", across="power"), "--across power"), (Layout(where=("bord=x",)), "--where"),
+    (Layout(matrix="energy", columns=("power",)), "--columns"),
+    (Layout(matrix="energy", group_by=("board",)), "--across board"),
+])
+def test_names_that_there_are_not_are_refused_with_those_there_are(layout, word):
+    with pytest.raises(ConfigError, match=word):
+        render(ROWS, "md", layout)
+
+
+# -- Units ----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("quantity", "text", "number", "found"), [
+    ("energy", "uJ", 5.93e-5, 59.3), ("energy", "µJ", 5.93e-5, 59.3), ("energy", "\u03bcJ", 5.93e-5, 59.3),
+    ("power", "mW", 0.0352, 35.2), ("fluctuation_between", "%", 0.0123, 1.23), ("throughput", "KiB/s", 2048.0, 2.0),
+    ("throughput", "MB/s", 2.5e6, 2.5), ("flash", "KiB", 32768.0, 32.0), ("duration", "s", 2.5, 2.5),
+])
+def test_units(quantity, text, number, found):
+    assert read_unit(QUANTITIES[quantity], text).of(number) == found
+
+
+@pytest.mark.parametrize(("values", "symbol"), [
+    ([7.3e-6, 12e-6, 25e-3], "µJ"), ([25e-3, 51e-3], "mJ"), ([999e-9], "nJ"), ([1e-6], "µJ"), ([], "J"), ([0.0], "J"),
+    ([5e-15], "pJ"),
+])
+def test_the_middle_value_chooses_the_unit(values, symbol):
+    assert fitting_unit(QUANTITIES["energy"], [Value(value) for value in values]).symbol == symbol
+
+
+def test_units_as_options():
+    assert read_units(["energy=uJ,power=auto", "auto"]) == {"energy": "uJ", "power": "auto", "": "auto"}
+    with pytest.raises(ConfigError, match="units of energy are pJ, nJ, uJ, mJ, J, kJ, MJ, GJ, or auto"):
+        read_units(["energy=kWh"])
+    with pytest.raises(ConfigError, match="write QUANTITY=UNIT"):
+        read_units(["microjoule"])
+
+
+@pytest.mark.parametrize(("value", "unit", "found"), [
+    (Value(5.93e-5, 2.14e-6), ("µ", 6), ("59.3", "2.1")),
+    (Value(0.0258123, 7.14e-4), ("µ", 6), ("25810", "710")),  # an uncertainty above the decimal point
+    (Value(-3.2e-6, 9.96e-7), ("µ", 6), ("-3.2", "1.0")),
+    (Value(0.0, 2.5e-8), ("n", 9), ("0", "25")),
+    (Value(1.23456e-3), ("m", 3), ("1.23", "")),
+    (Value(4e-8, 0.0), ("n", 9), ("40", "0")),
+])
+def test_numbers_for_people(value, unit, found):
+    prefix, exponent = unit
+    assert texts(value, Unit("J", {"µ": "\u00b5"}.get(prefix, prefix), Decimal(10) ** exponent)) == found
+
+
+# -- siunitx --------------------------------------------------------------------------------------------------------
+
+SIUNITX_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(\([0-9]+\))?")
+
+
+@settings(deadline=None)
+@given(
+    st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-9),
+    st.floats(1e-9, 1e6),
+)
+def test_a_number_in_parentheses_reads_back_as_the_pair_it_was(number, expanded):
+    pair = texts(Value(number, expanded), Unit("J"))
+    text = number_text(*pair)
+    assert SIUNITX_NUMBER.fullmatch(text)
+    # siunitx reads digits in parentheses as units of the last digit of the number.
+    whole, _, digits = text.rstrip(")").partition("(")
+    place = len(whole.partition(".")[2])
+    assert Decimal(digits).scaleb(-place) == Decimal(pair[1])
+    assert Decimal(whole) == Decimal(pair[0])
+    # Rounded by two digits of the uncertainty, so by no more than a twentieth of it; to 15 digits at the most.
+    assert abs(float(pair[0]) - number) <= 0.0501 * float(pair[1]) + 5.1e-15 * abs(number)
+
+
+@pytest.mark.parametrize(("numbers", "found"), [
+    (["12.00(34)", "59.3(21)", "412(15)"], "3.2(2)"), (["25810(710)"], "5(3)"), (["-3.2(10)", "0.5(1)"], "-1.1(2)"),
+    (["32680", "424"], "5"), (["1.23"], "1.2"),
+])
+def test_the_format_of_an_s_column(numbers, found):
+    assert table_format(numbers) == found
+
+
+def test_latex_sets_special_signs_and_keeps_texts_out_of_numbers():
+    evil = row(F4, r"a_b%c&d#e$f{g}h~i^j\k", None, state="failed", reason="50 % of µ\x07Ω 字 — `x` <y> [z] \"q\" a--b")
+    text = render([evil], "tex", Layout(columns=("operation", "energy", "state")))
+    assert r"a\_b\%c\&d\#e\$f\{g\}h\textasciitilde{}i\textasciicircum{}j\textbackslash{}k &  & failed \\" in text
+    assert r"50 \% of \textmu{} \textohm{} {[}U+5B57{]} {[}U+2014{]} \textasciigrave{}x" in text
+    assert r"a-{}-b" in text
+    assert text.isascii()
+    matrix = render(ROWS, "tex", Layout(matrix="energy"))
+    assert r"sha256 & 1024 & 412(15) & {failed} \\" in matrix
+    # Each line of a tabular has as many cells as columns, and braces are balanced.
+    assert matrix.count("{") == matrix.count("}")
+
+
+def test_wide_tables_go_on_below_with_the_same_first_columns():
+    full = replace(ROWS[0], values={key: Value(1e-3, 1e-5) for key in QUANTITIES})
+    text = render([full], "tex", Layout())
+    tables = re.findall(r"\\toprule\n(.*) \\\\", text)
+    assert len(tables) == 3
+    assert all(head.startswith("{operation} & ") for head in tables)
+    assert text.count("Emulated bench") == 3
+
+
+# -- HTML -----------------------------------------------------------------------------------------------------------
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.texts = [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_html_is_one_page_in_which_no_text_is_more_than_text():
+    idn = "<script>alert(1)</script>\"' onload=x &amp; </td><img src=//evil>"
+    rows = [
+        row(F4, idn, 64, (5.93e-5, 2.14e-6), bench=idn, captures=(idn,)),
+        row(VL, "sha256", 64, state="failed", reason=idn),
+    ]
+    page = Tags()
+    text = render(rows, "html", Layout(captures=True, group_by=("bench",)))
+    page.feed(text)
+    assert set(page.tags) == {"html", "head", "meta", "title", "style", "body", "p", "section", "table", "caption",
+                              "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert page.attributes == {"lang", "charset", "name", "content", "http-equiv", "scope", "class"}
+    assert f"bench {idn}" in page.texts
+    assert idn in page.texts
+    assert "59.3 ± 2.1" in page.texts
+    assert "http" not in text.replace("http-equiv", "")
+    assert any(words.startswith("Emulated bench") for words in page.texts)
+
+
+def test_markdown_shows_texts_as_they_are():
+    evil = row(F4, "a|b*c_d`e<f>[g](h)\\i\nj", None, (1e-6, 1e-8))
+    line = render([evil], "md", Layout(columns=("operation", "energy"))).split("\n")[-2]
+    assert line == r"| a\|b\*c\_d\`e&lt;f&gt;\[g\](h)\\i j | 1.000 ± 0.010 |"
+
+
+# -- CSV comes back -------------------------------------------------------------------------------------------------
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), FINITE, FINITE | st.none()), min_size=1),
+    st.sampled_from(["comma", "semicolon"]),
+)
+def test_csv_reads_back_to_the_same_texts_and_numbers(cells, dialect):
+    rows = [
+        Row("b", "o", reason=text, values={"energy": Value(number, expanded)}) for text, number, expanded in cells
+    ]
+    text = render(rows, "csv", Layout(columns=("reason", "energy")), dialect=dialect)
+    delimiter = {"comma": ",", "semicolon": ";"}[dialect]
+    found = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    assert found[0][:3] == ["reason", "energy", "energy_expanded"]
+    assert len(found) == 2 + len(cells)
+    for line, (reason, number, expanded) in zip(found[2:], cells, strict=True):
+        assert line[0] in (reason, f"'{reason}")
+        assert not line[0].startswith(("=", "+", "-", "@", "\t", "\r"))
+        values = [one.replace(",", ".") if dialect == "semicolon" else one for one in line[1:3]]
+        assert math.copysign(1, float(values[0])) == math.copysign(1, number)
+        assert float(values[0]) == number
+        assert (values[1] == "") if expanded is None else (float(values[1]) == expanded)
+
+
+def test_a_formula_in_a_text_is_none_in_a_spreadsheet_but_a_negative_number_is_a_number():
+    evil = row(F4, "=HYPERLINK(\"x\")", None, (-1.5e-6, 1e-8), state="failed", reason="@SUM(A1)")
+    line = render([evil], "csv", ENERGIES).split("\r\n")[2]
+    assert line == "stm32f4discovery,\"'=HYPERLINK(\"\"x\"\")\",,-1.5e-06,1e-08,failed,'@SUM(A1),yes,dut"
