@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 from labctl.analysis.result import analyze
 from labctl.analysis.statistics import student_factor, summarize
 from labctl.campaign import journal
-from labctl.campaign.folder import CAMPAIGN, open_campaign
+from labctl.campaign.folder import CAMPAIGN, from_text, open_campaign
 from labctl.campaign.model import Campaign
+from labctl.campaign.pack import Pack
 from labctl.campaign.rowcache import RowCache
 from labctl.campaign.state import ItemStatus, state_of
 from labctl.errors import CaptureError, ConfigError, FileFault
@@ -35,12 +37,12 @@ _SUBJECT = ("board", "operation", "bytes", "implementation", "profile", "clock_h
 
 
 def campaign_table(folder: Path, format: str = "csv") -> str:
-    """Make the table of a campaign with everything in it: items, baselines and references, done or not."""
+    """Make the table of a campaign, or of its pack, with all of it: items, baselines and references, done or not."""
     return render.render(load_rows([folder]), format, Layout(roles=()))
 
 
 def load_rows(paths: Sequence[Path], power: str = "dut", progress: Progress = lambda *_: None) -> list[Row]:
-    """Load the rows of campaigns, folders of captures, captures, and what `labctl memory --json` printed.
+    """Load the rows of campaigns, packed or not, of captures, and of what `labctl memory --json` printed.
 
     `power`, "dut" or "supply", chooses the headline. A capture that gives no number is a failed row with the reason.
     Raises FileFault for what is none of these.
@@ -52,6 +54,8 @@ def load_rows(paths: Sequence[Path], power: str = "dut", progress: Progress = la
             memory |= {_subject(row): row for row in _memory_rows(path)}
         elif (path / CAMPAIGN).is_file():
             rows += _campaign_rows(path, power, progress)
+        elif path.is_file() and _is_pack(path):
+            rows += _pack_rows(path, power, progress)
         else:
             rows += _capture_rows(path, power, progress)
     if memory and not rows:
@@ -66,6 +70,32 @@ def _campaign_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
         for number, status in enumerate(state.items):
             progress(f"{campaign.name}: {status.item.key}", number, len(state.items))
             yield _item_row(campaign, status, cache)
+
+
+def _is_pack(path: Path) -> bool:
+    try:
+        with Pack(path):
+            return True
+    except FileFault:
+        return False
+
+
+def _pack_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
+    """Give the rows of a packed campaign, from one capture at a time made again in a folder that is removed."""
+    with Pack(path) as packed, tempfile.TemporaryDirectory() as place:
+        campaign = from_text(packed.file(CAMPAIGN), str(path))
+        state = state_of(campaign, journal.parse(packed.file(journal.NAME), str(path)))
+        with RowCache(Path(place), power, keep=False) as cache:
+            for number, status in enumerate(state.items):
+                progress(f"{campaign.name}: {status.item.key}", number, len(state.items))
+                if status.state == DONE and status.last is not None:
+                    capture = Path(place) / status.last.capture
+                    capture.parent.mkdir(parents=True, exist_ok=True)
+                    packed.rebuild(status.last.capture, capture)
+                    yield _item_row(campaign, status, cache)
+                    capture.unlink()
+                else:
+                    yield _item_row(campaign, status, cache)
 
 
 def _item_row(campaign: Campaign, status: ItemStatus, cache: RowCache) -> Row:

@@ -52,8 +52,8 @@ def command(
 ) -> int:
     """Make a table of energy, power, current, duration, fluctuation, throughput, cycles and memory for a report.
 
-    DIR is a campaign's folder, a folder of captures, or a capture; several make one table. A file that `labctl memory
-    --json` printed puts the operations' own flash, RAM and stack in the place of their images'.
+    DIR is a campaign's folder or its pack, a folder of captures, or a capture; several make one table. A file that
+    `labctl memory --json` printed puts the operations' own flash, RAM and stack in the place of their images'.
     """
     from labctl.campaign.results import load_rows
     from labctl.cli.output import EXIT_PARTIAL, Output

@@ -15,6 +15,7 @@ import pytest
 
 from labctl import cli
 from labctl.campaign import journal, results, rowcache
+from labctl.campaign.pack import pack
 from labctl.campaign.results import campaign_table, load_rows
 from labctl.errors import ConfigError, FileFault
 from labctl.report.tables.render import FORMATS, render
@@ -141,6 +142,13 @@ def test_a_table_is_the_same_under_any_hash_seed_locale_and_time_zone(copy):
 def test_captures_are_named_by_their_place_in_the_folder(campaign):
     rows = json.loads(render(load_rows([campaign]), "json", Layout(columns=("bytes",), captures=True)))["rows"]
     assert rows[1]["captures"] == ["captures/0001-stm32f4discovery-sha256-64-168MHz.h5"]
+
+
+def test_a_packed_campaign_makes_the_same_table(campaign, tmp_path):
+    packed = pack(campaign, tmp_path / "any name.h5")
+    for format in FORMATS:
+        assert campaign_table(packed, format) == campaign_table(campaign, format)
+    assert [path.name for path in tmp_path.iterdir()] == ["any name.h5"]
 
 
 # -- Plain folders --------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from labctl.report.tables import machine
 from labctl.report.tables.row import Row
@@ -17,6 +18,8 @@ def render(rows: Sequence[Row], format: str, layout: Layout, power: str = "dut",
     `rows` are in the order of `row.arranged`; `power` says whose they are, "dut" or "supply"; `dialect` is for csv.
     Raises ConfigError for what a layout asks that there is not.
     """
+    if format == "text" and not (layout.columns or layout.group_by or layout.matrix):
+        layout = replace(layout, group_by=("board",) if len({row.board for row in rows}) > 1 else ())
     wanted = selected(rows, layout)
     if format == "csv":
         return machine.to_csv(wanted, layout, power, dialect)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labctl.report.tables.cells import caption, heading, is_number, plain
-from labctl.report.tables.sheet import Page, Sheet
+from labctl.report.tables.sheet import Cell, Head, Page, Sheet
 from labctl.report.text import N_COLUMNS, wrap
 
 _GAP = "  "
@@ -44,10 +44,7 @@ def _labels(sheet: Sheet) -> tuple[list[list[str]], list[int]]:
     n = next((k for k, head in enumerate(sheet.heads) if head.unit is not None or head.key in ("state", "captures")),
              len(sheet.heads))
     rows = [[head.title for head in sheet.heads[:n]]]
-    rows += [[printable(plain(head, cell)) for head, cell in zip(sheet.heads, line, strict=False)][:n]
-             for line in sheet.lines]
-    rows[1:] = [[f"{text} B" if text and head.key == "bytes" else f"repeat {text}" if head.key == "repeat" else text
-                 for head, text in zip(sheet.heads, row, strict=False)] for row in rows[1:]]
+    rows += [[_word(head, cell) for head, cell in zip(sheet.heads[:n], line, strict=False)] for line in sheet.lines]
     texts = [", ".join(filter(None, row)) for row in rows]
     if max(map(len, texts)) <= _LABEL_MAX:
         return [[text] for text in texts], list(range(n, len(sheet.heads)))
@@ -56,6 +53,14 @@ def _labels(sheet: Sheet) -> tuple[list[list[str]], list[int]]:
         first, *others = [line for part in wrap(text, _LABEL_WRAPPED) for line in _cut(part, _LABEL_MAX - 2)] or [""]
         found.append([first, *(f"  {line}" for line in others)])
     return found, list(range(n, len(sheet.heads)))
+
+
+def _word(head: Head, cell: Cell) -> str:
+    """Give what a cell adds to a label: numbers say what they are, and an item goes without saying."""
+    text = printable(plain(head, cell))
+    if not text or (head.key, text) == ("role", "item"):
+        return ""
+    return {"bytes": f"{text} B", "repeat": f"#{text}"}.get(head.key, text)
 
 
 def _column(sheet: Sheet, k: int, room: int) -> list[list[str]]:
