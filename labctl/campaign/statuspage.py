@@ -9,12 +9,12 @@ from labctl.boards import clock_text
 from labctl.campaign.folder import Now
 from labctl.campaign.model import Attempt, Campaign, Item
 from labctl.campaign.state import ItemStatus, State
-from labctl.report.text import N_COLUMNS, bench_label, wrap
+from labctl.report.text import N_COLUMNS, bench_label, printable, wrap
 from labctl.units import time_text, with_uncertainty
 
 SCHEMA_STATUS = "labctl.campaign-status/1"
-# So many of a list are printed.
-_N_SHOWN = 20
+# So many of a list are named.
+_N_LISTED = 20
 _INDENT = "  "
 
 
@@ -39,8 +39,11 @@ def to_json_object(campaign: Campaign, state: State) -> dict[str, Any]:
     }
 
 
-def render(campaign: Campaign, state: State) -> list[str]:
-    """Lay out the page: how far, how fast, who works at what, the last result, and what failed and why."""
+def render(campaign: Campaign, state: State, n_listed: int = _N_LISTED) -> list[str]:
+    """Lay out the page: how far, how fast, who works at what, the last result, and what failed and why.
+
+    Of a list no more than `n_listed` are named. Control characters, of texts from instruments, are taken out.
+    """
     items = {item.number: item for item in campaign.items}
     benches = "; ".join(bench_label(str(one.get("name")), bool(one.get("emulated"))) for one in campaign.benches)
     lines = wrap(f"Campaign {state.name}; bench: {benches}") + wrap(_counts(state))
@@ -48,11 +51,12 @@ def render(campaign: Campaign, state: State) -> list[str]:
         lines += wrap(pace)
     lines += _work(state, items)
     if state.last is not None:
-        lines += wrap(f"Last: {_named(items.get(state.last.item), state.last.item)}: {_came_to(state.last)}")
+        lines += wrap(f"Last: {named(items.get(state.last.item), state.last.item)}: {came_to(state.last)}")
     failed = [_failure(one) for one in state.failures]
-    lines += _listed("Failed", failed)
+    lines += listed("Failed", failed, n_listed)
     tried = [one for one in state.items if one.state == "pending" and one.last is not None]
-    return lines + _listed("To be tried again", [_failure(one) for one in tried])
+    lines += listed("To be tried again", [_failure(one) for one in tried], n_listed)
+    return [printable(line) for line in lines]
 
 
 def _counts(state: State) -> str:
@@ -77,10 +81,10 @@ def _work(state: State, items: dict[int, Item]) -> list[str]:
 
 def _running(now: Now, items: dict[int, Item]) -> str:
     text = f", {now.text}" if now.text else ""
-    return f"{now.bench}: {_named(items.get(now.item), now.item)}, attempt {now.attempt} since {now.since_utc}{text}"
+    return f"{now.bench}: {named(items.get(now.item), now.item)}, attempt {now.attempt} since {now.since_utc}{text}"
 
 
-def _named(item: Item | None, number: int) -> str:
+def named(item: Item | None, number: int) -> str:
     """Name an item by its number and what it measures."""
     if item is None:
         return f"item {number}"
@@ -92,7 +96,8 @@ def _named(item: Item | None, number: int) -> str:
     return " ".join([*parts, operation.variant]).rstrip()
 
 
-def _came_to(attempt: Attempt) -> str:
+def came_to(attempt: Attempt) -> str:
+    """Say what an attempt came to: energy and duration, or the failure."""
     if attempt.state != "done":
         return f"failed ({attempt.failure}): {attempt.error}"
     row = attempt.row
@@ -103,15 +108,16 @@ def _came_to(attempt: Attempt) -> str:
 def _failure(status: ItemStatus) -> str:
     assert status.last is not None
     attempts = "1 attempt" if status.n_attempts == 1 else f"{status.n_attempts} attempts"
-    return f"{_named(status.item, status.item.number)}, {attempts}, {status.last.failure}: {status.last.error}"
+    return f"{named(status.item, status.item.number)}, {attempts}, {status.last.failure}: {status.last.error}"
 
 
-def _listed(heading: str, texts: list[str]) -> list[str]:
+def listed(heading: str, texts: list[str], n_listed: int = _N_LISTED) -> list[str]:
+    """List some texts under a heading, each on lines of its own; nothing where there are none."""
     if not texts:
         return []
-    more = len(texts) - _N_SHOWN
-    lines = [f"{heading}:", *(part for text in texts[:_N_SHOWN] for part in _indented(text))]
-    return lines + ([f"{_INDENT}and {more} more: --json lists all"] if more > 0 else [])
+    more = len(texts) - n_listed
+    lines = [f"{heading}:", *(part for text in texts[:n_listed] for part in _indented(text))]
+    return lines + ([f"{_INDENT}and {more} more: `labctl campaign status --json` lists all"] if more > 0 else [])
 
 
 def _indented(text: str) -> list[str]:

@@ -14,6 +14,7 @@ EMULATED = "emulated (currents are a model, not silicon)"
 _NO_BREAK = "\u00a0"
 _UNITS = "%|°C|ppm|ohm|cycles|bytes|samples|runs|windows|[afpnuµmkMGT]?(?:A|V|W|J|s|C|F|Ω|Hz|B|S/s|pts)"
 _BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?![\w/]))")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _AFTER_SIGN = re.compile(r"(?<=±) (?=\d)")
 
 
@@ -26,6 +27,11 @@ def wrap(text: str, width: int = N_COLUMNS) -> list[str]:
     # textwrap breaks at spaces of ASCII only; rich would break at a no-break space too.
     lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def printable(text: str) -> str:
+    """Give a text without what a terminal would take for a command; U+FFFD stands for each such character."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def bench_label(name: str, emulated: bool) -> str:

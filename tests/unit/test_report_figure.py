@@ -16,7 +16,8 @@ from instruments.record import Channel, Identity, Record
 from labctl.errors import EnvironmentFault
 from labctl.model import Capture, Result, Run, Shunt, Supply, Wiring
 from labctl.report import figure
-from labctl.report.figure import Waveform, headline_energies, waveform_figure, waveform_of
+from labctl.report.figure import waveform_figure
+from labctl.report.waveform import Waveform, headline_energies, waveform_of
 from labctl.store import atomic
 
 SCALE, OFFSET, SHUNT_OHM = 0.25e-3, -4e-3, 2.0
