@@ -23,7 +23,7 @@ _PATTERNS = (
     (re.compile(r"\b(?:TCPIP|USB|GPIB|ASRL|VXI|PXI|PRLGX|VICP)[\w/.-]*::[^\s'\"`<>,;]*", re.IGNORECASE), ADDRESS),
     (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*"), ADDRESS),
     (re.compile(r"(?P<quote>['\"`])(?:~?/|[A-Za-z]:[\\/]|\\\\)[^\n]*?(?P=quote)"), rf"\g<quote>{PATH}\g<quote>"),
-    (re.compile(r"(?<![\w.<~)\]/])~?/[^\s'\"`,;:()<>/][^\s'\"`,;:()<>]*"), PATH),
+    (re.compile(r"(?<![\w.~)\]/])(?<!<(?=/\w+>))~?/[^\s'\"`,;:()<>/][^\s'\"`,;:()<>]*"), PATH),
     (re.compile(r"\b[A-Za-z]:[\\/][^\s'\"`,;:()<>]+|\\\\[^\s'\"`,;:()<>]+"), PATH),
     (re.compile(r"\b(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}\b"), ADDRESS),
     (re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"), ADDRESS),
