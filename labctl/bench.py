@@ -296,11 +296,12 @@ def open_bench(
     clock_hz: float | None = None,
     elf: Path | None = None,
     faults: Mapping[str, Any] | None = None,
+    lock: bool = True,
 ) -> Iterator[Bench]:
     """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out.
 
-    What a file names is locked meanwhile. `board_name` is one of the file's boards where it lists several; the supplies
-    of the others are off, as far as they have a switch.
+    What a file names is locked meanwhile, unless the caller holds it already (`lock` false). `board_name` is one of the
+    file's boards where it lists several; the supplies of the others are off, as far as they have a switch.
     `seed` draws the emulated bench's fixed errors, seed and `stream` what is random in time there; one seed with
     several streams is one bench at several times. `clock_hz` is one of the board's clocks, by default its first; `elf`
     is the image that the emulated DUT runs, by default the board's usual one; `faults` are what is wrong in its world
@@ -322,7 +323,8 @@ def open_bench(
             file = overrides(file.for_board(board_name))
             board = boards.at_clock(board_name or file.dut.board, clock_hz)
             wiring = wiring_of(file, board)
-            stack.enter_context(benchlock.hold(file))
+            if lock:
+                stack.enter_context(benchlock.hold(file))
         try:
             yield _open_all(stack, file, board, wiring, ask, simulation)
         except (DeviceTransient, InstrumentError) as error:  # the simulator's own word comes first, its end included

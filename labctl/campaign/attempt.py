@@ -25,6 +25,7 @@ Stage = Callable[[str], None]
 class Station:
     """A bench of a campaign, made ready: `file` is None for an emulated one, which `seed` draws.
 
+    Whoever opens it holds its locks (`benchlock`) already.
     `images` tells the firmware of each item by its number, or why there is none. `faults` gives what goes wrong on an
     emulated bench in an attempt at an item.
     """
@@ -53,7 +54,7 @@ class BenchMeasurer(Measurer):
             return take(bench, self._station, item, self._stage)
 
     def recover(self, item: Item) -> None:
-        """Open scope and switch, and switch the DUT's supply off; the new attempt switches it on."""
+        """See that the scope is there, and switch the DUT's supply off; the new attempt switches it on."""
         file = self._station.file
         if file is None:
             return  # the next attempt has a new simulator
@@ -62,12 +63,13 @@ class BenchMeasurer(Measurer):
 
         with contextlib.closing(open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)) as scope:
             scope.identify()
-        _switch_off(file)
+        _switch_off(file.for_board(item.board).dut.power)
 
     def make_safe(self) -> None:
-        """Switch the DUT's supply off, where the bench has a switch."""
+        """Switch off the supply of every board that has a switch."""
         if self._station.file is not None:
-            _switch_off(self._station.file)
+            for power in dict.fromkeys(dut.power for dut in self._station.file.duts):
+                _switch_off(power)
 
 
 @contextlib.contextmanager
@@ -92,6 +94,7 @@ def opened(
         clock_hz=item.operation.clock_hz,
         elf=image.path if station.file is None else None,
         faults=faults,
+        lock=False,
     ) as bench:
         if bench.simulation is None and (other := _other_firmware(bench, item)):
             stage(f"flashing {image.board} {image.folder}, for its firmware is {other}")
@@ -130,13 +133,13 @@ def _other_firmware(bench: Bench, item: Item) -> str:
     return "" if item.operation.name in bench.dut.list_operations() else f"without {item.operation.name}"
 
 
-def _switch_off(file: BenchFile) -> None:
-    if file.dut.power == "manual":
+def _switch_off(power: str) -> None:
+    if power == "manual":
         return
     from instruments.registry import open_driver
     from labctl.bench import OPEN_TIMEOUT_S
 
-    with contextlib.closing(open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)) as switch:
+    with contextlib.closing(open_driver("scpi-switch", power, timeout_s=OPEN_TIMEOUT_S)) as switch:
         switch.set_output(False)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labctl import __version__, interrupts
+from labctl import __version__, benchlock, interrupts
 from labctl.campaign import budget, hooks, journal, ready, runner, scrub
 from labctl.campaign.attempt import BenchMeasurer, Station
 from labctl.campaign.budget import Clocks
@@ -65,19 +66,19 @@ def begin(
         raise FileFault(f"there is something at {out} already: go on with it (labctl campaign resume), or name another "
                         "folder with --out")
     items = expansion(plan).items
-    stations = _ready(plan, items, out, options, show)
-    campaign = Campaign(
-        name=plan.campaign.name,
-        seed=plan.campaign.seed,
-        items=items,
-        schedule=tuple(schedule(plan, items)),
-        benches=tuple(ready.facts(plan, section, options.bench_file) for section in plan.benches),
-        created_utc=Clocks().utc_text(),
-        software=f"labctl {__version__}",
-    )
-    folder = create(out, to_toml(plan), campaign)
-    with folder.lock(Clocks().utc_text()):
-        return _work(folder, plan, stations, options, show, told)
+    with _ready(plan, items, out, options, show) as stations:
+        campaign = Campaign(
+            name=plan.campaign.name,
+            seed=plan.campaign.seed,
+            items=items,
+            schedule=tuple(schedule(plan, items)),
+            benches=tuple(ready.facts(plan, section, options.bench_file) for section in plan.benches),
+            created_utc=Clocks().utc_text(),
+            software=f"labctl {__version__}",
+        )
+        folder = create(out, to_toml(plan), campaign)
+        with folder.lock(Clocks().utc_text()):
+            return _work(folder, plan, stations, options, show, told)
 
 
 def resume(
@@ -92,9 +93,8 @@ def resume(
         if plan is None:
             plan = _kept_plan(path)
         _take_over(folder, plan, show)
-        left = _left(folder, options)
-        stations = _ready(plan, left, path, options, show) if left else []
-        return _work(folder, plan, stations, options, show, told)
+        with _ready(plan, _left(folder, options), path, options, show) as stations:
+            return _work(folder, plan, stations, options, show, told)
 
 
 def _kept_plan(path: Path) -> Plan:
@@ -119,10 +119,23 @@ def _take_over(folder: CampaignFolder, plan: Plan, show: Show) -> None:
 def _settings_changed(folder: CampaignFolder, plan: Plan) -> tuple[str, ...]:
     """Say which settings are others than the campaign began with, by its list and by the plan in its folder."""
     began = folder.campaign
-    pairs = (("name", began.name, plan.campaign.name), ("seed", began.seed, plan.campaign.seed))
-    changed = [f"[campaign] {key} was {old} when the campaign began and is {new} now" for key, old, new in pairs
-               if old != new]
+    pairs = [("[campaign] name", began.name, plan.campaign.name), ("[campaign] seed", began.seed, plan.campaign.seed)]
+    kept = {str(bench["name"]): bench for bench in began.benches}
+    for section in plan.benches:
+        if section.emulated and section.name in kept:  # of others the file may not be at hand
+            before, now = _flat(kept[section.name]), _flat(scrub.facts(ready.facts(plan, section)))
+            pairs += [(f"bench {section.name}: {key}", before[key], value) for key, value in now.items()
+                      if key in before and key != "boards"]
+    changed = [f"{what} was {old} when the campaign began and is {new} now" for what, old, new in pairs if old != new]
     return tuple(dict.fromkeys([*changed, *settings_changed(_kept_plan(folder.path), plan)]))
+
+
+def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Give facts of a bench without tables inside."""
+    flat: dict[str, Any] = {}
+    for key, value in facts.items():
+        flat |= {f"{key} {name}": one for name, one in value.items()} if isinstance(value, Mapping) else {key: value}
+    return flat
 
 
 def _left(folder: CampaignFolder, options: Options) -> list[Item]:
@@ -131,13 +144,22 @@ def _left(folder: CampaignFolder, options: Options) -> list[Item]:
     return [one.item for one in state.items if one.state in wanted]
 
 
-def _ready(plan: Plan, left: Sequence[Item], place: Path, options: Options, show: Show) -> list[Station]:
-    """Make the benches ready for what is left to be taken."""
-    ready.check_room(place, estimate(plan, left).disk_bytes, plan.budget.disk_bytes)
-    stations = ready.stations(plan, left, options.bench_file, show.stage)
-    for station in stations:
-        ready.check(station, [item for item in left if item.bench == station.name], show.stage, show.note)
-    return stations
+@contextlib.contextmanager
+def _ready(
+    plan: Plan, left: Sequence[Item], place: Path, options: Options, show: Show
+) -> Iterator[list[Station]]:
+    """Make the benches ready for what is left to be taken, and hold them; none where nothing is left.
+
+    Raises BusyFault, naming the holder, where another process has one.
+    """
+    with contextlib.ExitStack() as stack:
+        ready.check_room(place, estimate(plan, left).disk_bytes, plan.budget.disk_bytes)
+        stations = ready.stations(plan, left, options.bench_file, show.stage)
+        for station in stations:
+            if station.file is not None:
+                stack.enter_context(benchlock.hold(station.file))
+            ready.check(station, [item for item in left if item.bench == station.name], show.stage, show.note)
+        yield stations
 
 
 def _work(

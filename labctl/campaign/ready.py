@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labctl import boards
+from labctl import benchlock, boards
 from labctl.analysis.finding import FAULT, WARNING
 from labctl.bench import find_bench_file
 from labctl.benchfile import BenchFile
@@ -51,9 +51,10 @@ def stations(
 def check(station: Station, items: Sequence[Item], stage: Stage, note: Stage) -> None:
     """Look at a bench before the first item: who answers, and on a real one with every board how it is wired.
 
-    Where a person has to put one board in the place of another there is no campaign. Raises what opening the bench
-    and flashing raise, DeviceStable for a fault that is found.
+    Raises ConfigError where a person would have to put one board in the place of another, or to switch its supply,
+    DeviceStable for a fault that is found, and what opening the bench and flashing raise.
     """
+    _check_places(station, items)
     firsts: dict[str, Item] = {}
     for item in items:
         if isinstance(station.images[item.number], Image):
@@ -78,6 +79,19 @@ def check(station: Station, items: Sequence[Item], stage: Stage, note: Stage) ->
                     )
                 if finding.status == WARNING:
                     note(f"bench {station.name} with {item.board}, {finding.name}: {finding.text}")
+
+
+def _check_places(station: Station, items: Sequence[Item]) -> None:
+    """Raise ConfigError where a board of the plan has no place of its own on a real bench."""
+    if station.file is None:
+        return
+    there = [dut.board for dut in station.file.duts]
+    for item in items:
+        if item.board not in there:
+            raise ConfigError(
+                f"bench {station.name} has a place for {' and '.join(there)}, and the plan has {item.board} on it: "
+                "nobody puts one board in the place of another at night. List both as [[dut]] in the bench file"
+            )
 
 
 def check_room(folder: Path, n_bytes: int, disk_bytes: int | None) -> None:
@@ -105,7 +119,10 @@ def facts(plan: Plan, section: BenchSection, bench_file: Path | None = None) -> 
     values = overrides(file).model_dump()
     tables = {name: values[name] for name in ("supply", "shunt", "scope")}
     seed = {"seed": plan.bench_seed(section.name)} if emulated else {}
-    return {"name": section.name, "emulated": emulated, "boards": list(section.boards), **seed, **tables}
+    return {
+        "name": section.name, "emulated": emulated, "boards": list(section.boards), "headline": plan.campaign.power,
+        **seed, **tables,
+    }
 
 
 def secrets(plan: Plan, found: Sequence[Station]) -> tuple[str, ...]:
@@ -116,9 +133,8 @@ def secrets(plan: Plan, found: Sequence[Station]) -> tuple[str, ...]:
         hidden += [word for word in words if len(word) >= _SECRET_MIN]
     for station in found:
         if station.file is not None:
-            file = station.file
-            hidden += scrub.secrets_of(file.scope.resource, file.dut.port, file.dut.power)
-    return tuple(dict.fromkeys(text for text in hidden if text != "manual"))
+            hidden += scrub.secrets_of(*benchlock.addresses(station.file))
+    return tuple(dict.fromkeys(hidden))
 
 
 def _station(
