@@ -48,7 +48,11 @@ class Sink(Protocol):
         ...
 
     def parked(self, cycle: int, current_a: float) -> None:
-        """Learn that the line stays at this current from `cycle` until more is handed over."""
+        """Learn that the line stays at this current from `cycle` until the DUT is woken."""
+        ...
+
+    def woken(self) -> None:
+        """Learn that the DUT goes on: nobody knows its current until it is handed over."""
         ...
 
 
@@ -170,6 +174,12 @@ class World:
             self._cycle = cycle
             self._steady_a = current_a
             self._tell()
+
+    def woken(self) -> None:
+        """Let the line end here until more is handed over; see Sink."""
+        with self._lock:
+            self._steady_a = None
+            self._cycle_s = self._end_s
 
     def _follow_cycles(self, first_end_cycle: int) -> None:
         """Let the DUT's next cycle start where the line ends now; its counter starts again after a reset."""

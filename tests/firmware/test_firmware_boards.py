@@ -40,6 +40,9 @@ class Dut:
     def pin(self, cycle: int, level: int) -> None:
         self.edges.append((cycle, level))
 
+    def woken(self) -> None:
+        """Ignore that the core goes on."""
+
     def parked(self, cycle: int, current_a: float) -> None:
         with self._changed:
             self._changed.notify_all()

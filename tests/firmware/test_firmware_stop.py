@@ -44,6 +44,9 @@ class Dut:
     def pin(self, cycle: int, level: int) -> None:
         self.edges.append((cycle, level))
 
+    def woken(self) -> None:
+        """Ignore that the core goes on."""
+
     def parked(self, cycle: int, current_a: float) -> None:
         pass
 

@@ -208,8 +208,10 @@ class Engine:
 
     def _go_on(self) -> None:
         assert self._machine is not None
-        if self._state == "parked" and not self._received and not self._take_line():
-            return
+        if self._state == "parked":
+            if not self._received and not self._take_line():
+                return
+            self._sink.woken()
         self._state = "running"
         halted = self._machine.run()
         strike, self._strike = self._strike, ""
@@ -298,6 +300,7 @@ class Engine:
         self._machine = Machine(
             self._board, self._image, self._hook, self._received, self, bool(self._faults.get("no_hse"))
         )
+        self._sink.woken()
         with self._changed:
             self._state = "running"
 

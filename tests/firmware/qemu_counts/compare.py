@@ -52,6 +52,9 @@ class Emulated:
     def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
         """Ignore the time line."""
 
+    def woken(self) -> None:
+        """Ignore that the core goes on."""
+
     def parked(self, cycle: int, current_a: float) -> None:
         """Ignore that the core waits."""
 

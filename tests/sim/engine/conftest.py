@@ -44,6 +44,9 @@ class Recorder:
             self.order.append(("pin", cycle))
             self.changed.notify_all()
 
+    def woken(self) -> None:
+        """Ignore that the core goes on."""
+
     def parked(self, cycle: int, current_a: float) -> None:
         with self.changed:
             self.parks.append((cycle, current_a))
