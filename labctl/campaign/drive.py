@@ -195,7 +195,7 @@ def _work(
     show.counted(past.n_items, past.n_done, 0 if options.retry_failed else past.n_failed)
     names = ", ".join(one.name + ("" if one.file else " (emulated: currents are a model)") for one in stations)
     if stations:
-        show.note(f"campaign {past.name}, {past.n_items} items, on bench {names}, in {folder.path}")
+        show.note(f"campaign {past.name}: {past.n_items} items in {folder.path}; bench {names}")
     endings: list[Ending] = []
     with interrupts.at_second(told) as wish:
         if stations:

@@ -57,7 +57,7 @@ def run(
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = out or Path("captures") / f"{plan.campaign.name}-{stamp}"
     options = Options(bench_file, until, max_time_s, wait_s)
-    return _shown(lambda show, told: begin(plan, folder, options, show, told), as_json)
+    return _shown(lambda show, told: begin(plan, folder, options, show, told), folder, as_json)
 
 
 @click.command()
@@ -81,10 +81,10 @@ def resume(
 
     plan = None if plan_file is None else load_plan(plan_file)
     options = Options(bench_file, until, max_time_s, wait_s, retry_failed)
-    return _shown(lambda show, told: go_on(folder, plan, options, show, told), as_json)
+    return _shown(lambda show, told: go_on(folder, plan, options, show, told), folder, as_json)
 
 
-def _shown(work: Callable[[Show, Callable[[], None]], Summary], as_json: bool) -> int:
+def _shown(work: Callable[[Show, Callable[[], None]], Summary], folder: Path, as_json: bool) -> int:
     """Do the work, show its progress, and say how it ended."""
     from labctl.cli.campaignshow import Progress
 
@@ -93,6 +93,10 @@ def _shown(work: Callable[[Show, Callable[[], None]], Summary], as_json: bool) -
     before = signal.signal(signal.SIGHUP, lambda *_: progress.hush())
     try:
         summary = work(progress, lambda: None if as_json else _say_at_first())
+    except KeyboardInterrupt:
+        if (folder / "campaign.json").is_file():
+            progress.note(f"go on with: labctl campaign resume {folder}")
+        raise
     finally:
         progress.close()
         signal.signal(signal.SIGHUP, before)

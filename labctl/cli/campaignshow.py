@@ -8,8 +8,8 @@ import time
 
 from labctl.campaign.model import Attempt, Item
 from labctl.campaign.work import Show
-from labctl.report.text import N_COLUMNS
-from labctl.units import time_text, with_uncertainty
+from labctl.report.text import N_COLUMNS, wrap
+from labctl.units import quantity, time_text, with_uncertainty
 
 _ERASE = "\r\x1b[2K"
 
@@ -22,6 +22,7 @@ class Progress(Show):
         self._live = sys.stderr.isatty() and not quiet
         self._n_items = self._n_done = self._n_failed = self._n_now = 0
         self._begun_s: float | None = None
+        self._each_s: float | None = None  # an item, so far
         self._now: dict[str, str] = {}
         self._stage = self._last = ""
 
@@ -46,15 +47,17 @@ class Progress(Show):
             self._n_now += 1
             self._n_done += attempt.state == "done"
             self._n_failed += attempt.state == "failed"
-        self._last = f"{_title(item)}: {_outcome(attempt)}"
+            self._each_s = (time.monotonic() - (self._begun_s or 0.0)) / self._n_now
+        self._last = f"{_title(item, '')} {_shortly(attempt)}"
         if attempt.state == "failed":
-            self.note(f"item {item.number}, {self._last}")
+            self.note(f"item {item.number}, {_title(item)}: {_failure(attempt)}")
         elif not self._live:
-            self._print(f"{self._n_done + self._n_failed}/{self._n_items} {self._last}")
+            energy = with_uncertainty(attempt.row.get("energy_mean_j"), attempt.row.get("energy_expanded_j"), "J")
+            self._print(f"{self._n_done + self._n_failed}/{self._n_items} {_title(item)}: {energy}")
         self._draw()
 
     def note(self, text: str) -> None:
-        self._print(f"labctl: {text}")
+        self._print("\n".join(wrap(f"labctl: {text}", self._width())) if self._live else f"labctl: {text}")
 
     def close(self) -> None:
         """Take the line away."""
@@ -70,13 +73,14 @@ class Progress(Show):
         self._quiet, self._live = True, False
 
     def _draw(self) -> None:
-        if not self._live:
-            return
+        if self._live:
+            self._write(_ERASE + self._line()[: self._width() - 1])
+
+    def _width(self) -> int:
         try:
-            width = os.get_terminal_size(sys.stderr.fileno()).columns or N_COLUMNS
-        except OSError:
-            width = N_COLUMNS
-        self._write(_ERASE + self._line()[: width - 1])
+            return os.get_terminal_size(sys.stderr.fileno()).columns or N_COLUMNS
+        except (OSError, ValueError):
+            return N_COLUMNS
 
     def _line(self) -> str:
         now = "; ".join(self._now.values())
@@ -85,10 +89,11 @@ class Progress(Show):
             return doing
         n_left = self._n_items - self._n_done - self._n_failed
         parts = [f"{self._n_done}/{self._n_items} done", f"{self._n_failed} failed"]
-        if self._n_now and self._begun_s is not None:
-            each_s = (time.monotonic() - self._begun_s) / self._n_now
-            parts += [f"{60 / each_s:.3g}/min" if each_s else "", f"{time_text(n_left * each_s)} left"]
-        return " | ".join([", ".join(part for part in parts if part), *filter(None, (self._last, doing))])
+        if self._each_s:
+            rate = 60 / self._each_s
+            parts.append(f"{rate:.0f}/min" if rate >= 10 else f"{rate:.2g}/min")
+            parts.append(f"{time_text(n_left * self._each_s)} left")
+        return " | ".join([", ".join(parts), *filter(None, (self._last, doing))])
 
     def _print(self, text: str) -> None:
         if self._quiet:
@@ -106,13 +111,15 @@ class Progress(Show):
             self.hush()
 
 
-def _title(item: Item) -> str:
+def _title(item: Item, board: str | None = None) -> str:
     size = "" if item.operation.bytes is None else f" {item.operation.bytes} B"
-    return f"{item.board} {item.operation.name}{size}"
+    return f"{item.board if board is None else board} {item.operation.name}{size}".strip()
 
 
-def _outcome(attempt: Attempt) -> str:
-    if attempt.state == "failed":
-        after = "" if attempt.final else ", to be tried again"
-        return f"{attempt.failure} failure in attempt {attempt.number}{after}: {attempt.error}"
-    return with_uncertainty(attempt.row.get("energy_mean_j"), attempt.row.get("energy_expanded_j"), "J")
+def _shortly(attempt: Attempt) -> str:
+    return "failed" if attempt.state == "failed" else quantity(attempt.row.get("energy_mean_j"), "J")
+
+
+def _failure(attempt: Attempt) -> str:
+    after = "" if attempt.final else ", to be tried again"
+    return f"{attempt.failure} failure in attempt {attempt.number}{after}: {attempt.error}"
