@@ -11,7 +11,7 @@ PROFILE := Os
 ELFS   := $(foreach board,$(BOARDS),$(BUILD)/firmware/$(board)/$(PROFILE)/firmware.elf)
 READY  := $(VENV)/.ready
 
-.PHONY: help measure test sweep check unit setup firmware boards clean
+.PHONY: help measure test sweep check unit setup browser firmware boards clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,7 +26,7 @@ check: $(READY) ## style, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup ## every test but the long sweeps
+unit: setup browser ## every test but the long sweeps
 	$(BIN)/pytest -n 2 --dist loadfile -m "not sweep"
 
 sweep: setup ## the long forms (up to an hour)
@@ -48,6 +48,12 @@ $(VENV)/.warm: $(READY) $(wildcard labctl/*/*.py instruments/sim/*.py instrument
 	@rm -rf $(BUILD)/warm
 	$(BIN)/labctl measure --shunt 1.3 --op sha256 --runs 2 --out $(BUILD)/warm --json > $(BUILD)/warm.json
 	@touch $@
+
+# The web pages are tested in a real browser; where none can be had, those tests are skipped and say so.
+browser: ## a headless Chromium for the tests, where there is none
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	  || setup/apt.sh "chromium-headless-shell" "chromium-headless-shell" || setup/apt.sh "chromium" "chromium" \
+	  || echo "no Chromium here: the tests of the web pages in a browser are skipped" >&2
 
 firmware: ## cross-compile the firmware of the usual board
 	@setup/apt.sh "gcc-arm-none-eabi libnewlib-arm-none-eabi" \

@@ -47,8 +47,8 @@ def render(campaign: Campaign, state: State, n_listed: int = _N_LISTED) -> list[
     items = {item.number: item for item in campaign.items}
     benches = "; ".join(bench_label(str(one.get("name")), bool(one.get("emulated"))) for one in campaign.benches)
     lines = wrap(f"Campaign {state.name}; bench: {benches}") + wrap(_counts(state))
-    if pace := _pace(state):
-        lines += wrap(pace)
+    if text := pace(state):
+        lines += wrap(text)
     lines += _work(state, items)
     if state.last is not None:
         lines += wrap(f"Last: {named(items.get(state.last.item), state.last.item)}: {came_to(state.last)}")
@@ -64,12 +64,17 @@ def _counts(state: State) -> str:
     return f"{state.n_done} of {state.n_items} items done{failed}, {state.n_pending} to do"
 
 
-def _pace(state: State) -> str:
+def pace(state: State) -> str:
+    """Say how long the work took, how fast it goes and what is left; "" before the first attempt is done."""
     if not state.elapsed_s:
         return ""
-    rate = "" if state.rate_per_hour is None else f", {state.rate_per_hour:.3g} items an hour"
+    rate = "" if state.rate_per_hour is None else f", {_rate(state.rate_per_hour)} items an hour"
     left = f", about {time_text(state.left_s)} left" if state.left_s else ""
     return f"{time_text(state.elapsed_s)} at work{rate}{left}"
+
+
+def _rate(rate_per_hour: float) -> str:
+    return f"{rate_per_hour:.3g}" if rate_per_hour < 1000 else f"{rate_per_hour:.0f}"
 
 
 def _work(state: State, items: dict[int, Item]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Campaigns on a local web page: read-only, escaped, and nothing on it is fetched from elsewhere."""

@@ -1,0 +1,2 @@
+% rebase("base.tpl")
+<p>{{said}}</p>
