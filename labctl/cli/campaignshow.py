@@ -31,16 +31,19 @@ class Progress(Show):
         self._n_items, self._n_done, self._n_failed = n_items, n_done, n_failed
 
     def began(self, item: Item, attempt: int) -> None:
+        """Show which item is in work."""
         self._begun_s = self._begun_s or time.monotonic()
         again = f", attempt {attempt}" if attempt > 1 else ""
         self._now[item.bench] = f"{_title(item)}{again}"
         self._draw()
 
     def stage(self, text: str) -> None:
+        """Show what is being done."""
         self._stage = text
         self._draw()
 
     def ended(self, item: Item, attempt: Attempt) -> None:
+        """Show what came of an attempt: a line of its own where it failed, or nothing is rewritten."""
         self._now.pop(item.bench, None)
         self._stage = ""
         if attempt.final:
@@ -57,6 +60,7 @@ class Progress(Show):
         self._draw()
 
     def note(self, text: str) -> None:
+        """Print a line that stays."""
         self._print("\n".join(wrap(f"labctl: {text}", self._width())) if self._live else f"labctl: {text}")
 
     def close(self) -> None:
