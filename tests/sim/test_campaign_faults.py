@@ -3,15 +3,20 @@
 import dataclasses
 import errno
 import itertools
+import json
 import os
+import sys
 
 import pytest
 
+from labctl.bench import open_bench
 from labctl.campaign import journal
 from labctl.campaign.drive import Options, begin, resume
 from labctl.campaign.folder import open_campaign
 from labctl.campaign.plan import parse_plan
 from labctl.campaign.work import Show
+from labctl.measure import Plan, take
+from labctl.model import Operation
 from labctl.store import atomic, open_capture
 
 PLAN = """
@@ -187,3 +192,35 @@ def test_nothing_in_the_folder_names_this_machine(bad):
             data = file.read_bytes()
             assert [word for word in forbidden if len(word) > 2 and word in data] == [], file.name
     assert open_campaign(bad[0]).campaign.benches[0]["emulated"] is True
+
+
+def test_the_hook_on_finish_gets_how_it_ended_and_one_that_fails_changes_no_status(elf, tmp_path):
+    told = tmp_path / "told.json"
+    write = f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read()); sys.exit('no display')"
+    text = plan_text(1, f"[hooks]\nfinish = {json.dumps([sys.executable, '-c', write])}\n")
+    notes = []
+    show = Show()
+    show.note = notes.append
+    assert night(tmp_path / "night", text, show).exit_status == 0
+    document = json.loads(told.read_text())
+    assert (document["event"], document["ended"], document["items"], document["done"]) == ("finish", "complete", 1, 1)
+    assert journal.read(tmp_path / "night").events[-1].kind == "hook"
+    assert any("no display" in note for note in notes)
+    assert "sys.exit" not in (tmp_path / "night" / "plan.toml").read_text()
+
+
+def test_windows_of_the_warm_up_are_run_and_not_recorded(elf):
+    operation = Operation("sha256", bytes=64, n_runs=3)
+    prepared = []
+    with open_bench(None, board_name=None, overrides=lambda file: file, ask=print) as bench:
+        prepare = bench.dut.prepare
+
+        def noted(asked, pause_s):
+            prepared.append((asked.name, asked.n_runs))
+            return prepare(asked, pause_s)
+
+        bench.dut.prepare = noted
+        (capture,) = take(bench, Plan((operation,), n_warmup=7))
+    # Trials of one run come first, then the null series, and right before the series its warm-up.
+    assert prepared[-3:] == [("sha256", 1), ("sha256", 7), ("sha256", 3)]
+    assert capture.records["series"].n_segments == 3
