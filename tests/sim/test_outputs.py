@@ -49,7 +49,8 @@ def run(dut: Dut, operation: Operation) -> int:
 
 
 def test_the_image_holds_every_operation(dut):
-    assert set(dut.list_operations()) == set(NAMES)
+    modes = {f"idle.{mode}" for mode in boards.load(BOARD)["idle_modes"]}
+    assert set(dut.list_operations()) == {*NAMES, *modes}
 
 
 @pytest.mark.parametrize("name", NAMES)
