@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import secrets
 import socket
 from collections.abc import Callable
@@ -51,22 +52,26 @@ def serve(shelf: Shelf, host: str, port: int, token: str, ready: Callable[[str],
     cookie = f"labctl-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
     guard = Guard(Site(shelf).app, names=[host], token=token, cookie=cookie,
                   refused=lambda: render("signin", title="Sign in", scripts=["signin.js"]))
-    try:
-        server: Any = create_server(guard, host=_address(host), port=port, threads=_N_THREADS, ident=None)
-    except (OSError, ValueError) as error:
-        raise EnvironmentFault(
-            f"cannot listen on {host}, port {port} ({error}): --port 0 takes one that is free"
-        ) from error
-    found = int(server.effective_port)
+    listener = _listener(host, port)
+    found = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{found}/" + (f"#token={token}" if token else ""))
+    # A page asks for several things at once; that one of them waits for a moment is nothing to tell a person.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    server: Any = create_server(guard, sockets=[listener], threads=_N_THREADS, ident=None)
     try:
         server.run()
     finally:
         server.close()
 
 
-def _address(host: str) -> str:
-    """Give the one address of a host that is listened on, of the older kind where there are both."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return str(min(found, key=lambda one: one[0] != socket.AF_INET)[4][0])
+def _listener(host: str, port: int) -> socket.socket:
+    """Listen on the one address of a host, that of the older kind where there are both."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot listen on {host}, port {port} ({error}): --port 0 takes one that is free"
+        ) from error

@@ -17,8 +17,14 @@ document.getElementById("form").addEventListener("submit", (event) => {
   signIn(document.getElementById("token").value.trim());
 });
 
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) {
-  history.replaceState(null, "", location.pathname + location.search);
-  signIn(given);
+function takeFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
+    history.replaceState(null, "", location.pathname + location.search);
+    signIn(given);
+  }
 }
+
+// Whoever types the printed address on this very page changes no more than what is behind the #.
+window.addEventListener("hashchange", takeFromAddress);
+takeFromAddress();
