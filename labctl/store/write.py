@@ -64,7 +64,9 @@ def chunk_shape(n_segments: int, n_samples: int) -> tuple[int, int]:
     Parts of a segment are whole blocks of the pyramid's first level, so that a chunk is summed on its own.
     """
     if n_samples <= CHUNK_SAMPLES:
-        return max(1, min(n_segments, CHUNK_SAMPLES // max(1, n_samples))), max(1, n_samples)
+        # Equal shares: what a last chunk lacks would be filled up and packed all the same.
+        n_chunks = -(-n_segments // max(1, CHUNK_SAMPLES // max(1, n_samples)))
+        return max(1, -(-n_segments // max(1, n_chunks))), max(1, n_samples)
     n_parts = -(-n_samples // CHUNK_SAMPLES)
     block = pyramid.BLOCKS[0]
     return 1, -(-n_samples // (n_parts * block)) * block
@@ -87,6 +89,9 @@ class _Writer:
         self._sink = sink
         self._compress = compress
         self.datasets: dict[str, dict[str, Any]] = {}
+        self._kinds: dict[np.dtype, h5py.h5t.TypeID] = {}
+        self._in_header = self._layout(())
+        self._in_header.set_layout(h5py.h5d.COMPACT)
         self._with_groups = h5py.h5p.create(h5py.h5p.LINK_CREATE)
         self._with_groups.set_create_intermediate_group(True)
         self._with_groups.set_char_encoding(h5py.h5t.CSET_UTF8)
@@ -124,7 +129,7 @@ class _Writer:
         crc = 0
         for rows, columns, packed in trigger.packed_bits(found[0], blocks(shape)):
             crc = schema.crc32(packed, crc)
-            bits[rows, columns] = packed
+            _write_block(bits, packed, rows.start, columns.start)
             self._sink.check()
         self._note(f"{group}/bits", size, np.dtype(np.uint8), crc)
         return schema.encode(trigger.describe(wiring, *found), "trigger")
@@ -136,7 +141,7 @@ class _Writer:
         packed = data.ndim == 2 and self._compress
         dataset = self._create(name, data.shape, data.dtype, blocks_of=packed, in_header=small)
         if data.size:
-            dataset.id.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
         self._sink.check()
         self._note(name, data.shape, data.dtype, schema.crc32(data))
 
@@ -156,7 +161,7 @@ class _Writer:
         for row, row_stop, column, column_stop in blocks(shape):
             block = np.ascontiguousarray(codes[row:row_stop, column:column_stop])
             crc = schema.crc32(block, crc)
-            dataset[row:row_stop, column:column_stop] = block
+            _write_block(dataset, block, row, column)
             self._sink.check()
             if level is not None:
                 level.take(block, row, column)
@@ -168,23 +173,34 @@ class _Writer:
 
     def _create(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, *, blocks_of: bool, in_header: bool = False
-    ) -> h5py.Dataset:
+    ) -> h5py.h5d.DatasetID:
         # The calls of HDF5 itself: a capture has dozens of datasets, and h5py's own way takes ten times as long.
+        layout = self._in_header if in_header else self._layout(shape if blocks_of else ())
+        if dtype not in self._kinds:
+            self._kinds[dtype] = h5py.h5t.py_create(dtype, logical=True)
+        space = h5py.h5s.create_simple(shape)
+        return h5py.h5d.create(self._file.id, name.encode(), self._kinds[dtype], space, layout, self._with_groups)
+
+    def _layout(self, packed_shape: tuple[int, ...]) -> h5py.h5p.PropDCID:
+        """Lay a dataset out in one piece, or in packed chunks where it has a shape of two sides."""
         layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         layout.set_obj_track_times(False)
-        if in_header:
-            layout.set_layout(h5py.h5d.COMPACT)
-        elif blocks_of and all(shape):
+        if packed_shape and all(packed_shape):
             # The checksum lies over the packed bytes and is checked before they are unpacked: a damaged chunk makes the
             # unpacking of bitshuffle crash the process.
-            layout.set_chunk(chunk_shape(shape[0], shape[1]))
+            layout.set_chunk(chunk_shape(packed_shape[0], packed_shape[1]))
             layout.set_filter(_PACKING["compression"], h5py.h5z.FLAG_OPTIONAL, _PACKING["compression_opts"])
             layout.set_fletcher32()
-        space, kind = h5py.h5s.create_simple(shape), h5py.h5t.py_create(dtype, logical=True)
-        return h5py.Dataset(h5py.h5d.create(self._file.id, name.encode(), kind, space, layout, self._with_groups))
+        return layout
 
     def _note(self, name: str, shape: tuple[int, ...], dtype: np.dtype, crc: int) -> None:
         self.datasets[name] = {"shape": list(shape), "dtype": dtype.str, "crc32": crc}
+
+
+def _write_block(dataset: h5py.h5d.DatasetID, block: np.ndarray, row: int, column: int) -> None:
+    place = dataset.get_space()
+    place.select_hyperslab((row, column), block.shape)
+    dataset.write(h5py.h5s.create_simple(block.shape), place, block)
 
 
 class _FirstLevel:
