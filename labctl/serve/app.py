@@ -25,7 +25,8 @@ from labctl.serve.shelf import Book, Shelf
 from labctl.serve.tables import sheets
 
 _STATIC = Path(__file__).parent / "static"
-_N_LATEST = 8
+# So many are listed on a page.
+_N_LATEST, _N_FAILURES, _N_ITEMS = 8, 50, 1000
 _N_COLUMNS_MAX = 4000
 _TABLES = {
     "csv": "text/csv", "json": "application/json", "md": "text/markdown", "tex": "text/x-tex", "html": "text/html",
@@ -118,7 +119,7 @@ class Site:
             "pace": pace(state),
             "running": [(one, named(operations.get(one.item), one.item)) for one in state.running],
             "latest": [(one, named(operations.get(one.item), one.item), came_to(one)) for one in latest],
-            "failures": [(one, named(one.item, one.item.number)) for one in state.failures],
+            "failures": [(one, named(one.item, one.item.number)) for one in state.failures[:_N_FAILURES]],
             "last_item": latest[0].item if latest else None,
         }
 
@@ -126,12 +127,15 @@ class Site:
         """List the items, of one board, operation or state where these are asked for."""
         asked = {name: bottle.request.query.getunicode(name) or "" for name in ("board", "operation", "state")}
         found = [
-            (one, named(one.item, one.item.number), came_to(one.last) if one.last is not None else "")
-            for one in sight.state.items
+            one for one in sight.state.items
             if asked["board"] in ("", one.item.board) and asked["operation"] in ("", one.item.operation.name)
             and asked["state"] in ("", one.state)
         ]
-        return self._page("items", book, sight, found=found, asked=asked)
+        shown = [
+            (one, named(one.item, one.item.number), came_to(one.last) if one.last is not None else "")
+            for one in found[:_N_ITEMS]
+        ]
+        return self._page("items", book, sight, shown=shown, n_found=len(found), asked=asked)
 
     def item(self, book: Book, sight: Sight, number: int) -> str:
         """Show one item: its attempts, its waveform with its windows, and its runs."""

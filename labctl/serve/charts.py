@@ -11,6 +11,9 @@ from labctl.campaign.model import Attempt, Item
 from labctl.campaign.watch import Sight
 from labctl.report.labels import Labels, Subject
 
+# A chart has no more items than somebody can tell apart; boards and operations are chosen from more.
+N_SHOWN = 200
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -36,22 +39,24 @@ def statistics(sight: Sight, quantity: str, board: str = "", operation: str = ""
     """Give each item that is done, of one board and operation where these are named, with mean and interval.
 
     `spread` is of the energy of its runs over their mean: median and quartiles less one, and the standard deviation.
+    `n_more` items are left out, beyond `N_SHOWN`.
     """
     asked = QUANTITIES[quantity]
     done = [
         (item, attempt) for item, attempt in _done(sight, ("item",))
         if board in ("", item.board) and operation in ("", item.operation.name)
     ]
-    names = _names([item for item, _ in done])
+    shown = done[:N_SHOWN]
+    names = _names([item for item, _ in shown])
     return {
-        "title": asked.title, "unit": asked.unit, "number": sight.number,
+        "title": asked.title, "unit": asked.unit, "n_more": len(done) - len(shown),
         "items": [
             {
                 "item": item.number, "name": name, "board": item.board, "operation": item.operation.name,
                 "n_runs": attempt.row.get("n_runs"), "mean": attempt.row.get(asked.mean),
                 "expanded": attempt.row.get(asked.expanded), "spread": _spread(attempt.row),
             }
-            for (item, attempt), name in zip(done, names, strict=True)
+            for (item, attempt), name in zip(shown, names, strict=True)
         ],
     }
 
@@ -83,7 +88,7 @@ def drift(sight: Sight, quantity: str) -> dict[str, Any]:
                 for (item, attempt), value in zip(pairs, values, strict=True)
             ],
         })
-    return {"title": asked.title, "unit": asked.unit, "number": sight.number, "series": found}
+    return {"title": asked.title, "unit": asked.unit, "series": found}
 
 
 def _done(sight: Sight, roles: Sequence[str]) -> list[tuple[Item, Attempt]]:

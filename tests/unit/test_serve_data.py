@@ -174,3 +174,10 @@ def test_campaigns_of_one_name_have_keys_of_their_own(tmp_path):
         begin(tmp_path / place / "night 1")
     with Shelf([tmp_path / "x", tmp_path / "y"]) as shelf:
         assert [book.key for book in shelf.books()] == ["night_1", "night_1-2"]
+
+
+def test_a_chart_of_many_items_says_how_many_it_leaves_out(sight, monkeypatch):
+    monkeypatch.setattr(charts, "N_SHOWN", 3)
+    found = charts.statistics(sight, "energy")
+    assert ([one["item"] for one in found["items"]], found["n_more"]) == ([1, 2, 3], 4)
+    assert charts.statistics(sight, "energy", BOARDS[0])["n_more"] == 0

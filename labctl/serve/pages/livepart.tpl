@@ -50,5 +50,8 @@
 <li><a href="/c/{{book.key}}/items/{{one.item.number}}">{{name}}</a>, {{one.n_attempts}} {{"attempt" if one.n_attempts == 1 else "attempts"}}, {{one.last.failure}}: {{one.last.error}}</li>
 % end
 </ul>
+%   if len(failures) < state.n_failed:
+<p><a href="/c/{{book.key}}/items?state=failed">all {{state.n_failed}}</a></p>
+%   end
 % end
 </div>

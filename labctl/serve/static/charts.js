@@ -142,6 +142,7 @@ async function drawStatistics(place, spread) {
     say(spread, "");
     return;
   }
+  document.getElementById("more").textContent = data.n_more ? `${data.n_more} more: choose a board or an operation.` : "";
   const boards = [...new Set(items.map((one) => one.board))];
   const traces = boards.map((board, n) => {
     const at = items.map((one, k) => ({ ...one, k })).filter((one) => one.board === board);
