@@ -214,7 +214,7 @@ def test_over_a_stop_mode_no_cycles_are_told_whatever_the_core_counts():
     stop = (PREPARE.replace("sha256 bytes=64", "idle.stop"), [answer])
     stopped = ("go", ["ok done runs=3 check=pass crc32=00000000"])
     counted = ("go", ["data cycles 0 1 2 3", DONE])
-    with talking(("hello", [HELLO]), stop, stopped, (PREPARE, [READY]), counted) as dut:
+    with talking(("hello", [HELLO]), stop, stopped, ("hello", [HELLO]), (PREPARE, [READY]), counted) as dut:
         assert dut.prepare(Operation("idle.stop", n_runs=3), 1.5e-3).window_s == pytest.approx(3.3e-3)
         assert dut.go(2.0).cycles == ()
         # The next operation is counted again.
