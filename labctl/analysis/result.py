@@ -79,7 +79,7 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
     check_sign(runs, mean_w, intervals["power"].expanded)
     clock_j = clock_energy([r.duration_s for r in runs], series.measurement.chain.dt_s, mean_w) / operation.n_iterations
     outliers = judge_runs(warnings, numbers.energies_j, energy, clock_j)
-    check_current(warnings, capture.board, mean_a)
+    check_current(warnings, capture.board, mean_a, operation.name)
     warn_of_far_current(warnings, capture.board, operation.name, mean_a)
     cycles = _cycles_per_operation(capture, operation.n_iterations)
     result = Result(

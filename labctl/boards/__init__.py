@@ -23,7 +23,10 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """Load one board's data, laid over that of its family. Raises ConfigError for a board that is not known."""
+    """Load one board's data, laid over that of its family, for its first clock.
+
+    `current_typical_a` in `supply` is that of the clock. Raises ConfigError for a board that is not known.
+    """
     if name not in names():
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -31,7 +34,8 @@ def load(name: str) -> dict[str, Any]:
     folder = resources.files(__name__)
     board = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     family = tomllib.loads((folder / "families" / f"{board['family']}.toml").read_text(encoding="utf-8"))
-    return _laid_over(family, board)
+    found = _laid_over(family, board)
+    return _for_clock(found, found["clock_hz"])
 
 
 def at_clock(name: str, clock_hz: float | None) -> dict[str, Any]:
@@ -45,12 +49,18 @@ def at_clock(name: str, clock_hz: float | None) -> dict[str, Any]:
     if clock_hz not in board["clocks_hz"]:
         known = ", ".join(map(clock_text, board["clocks_hz"]))
         raise Unsupported(f"{name} runs at {known}, not at {clock_text(clock_hz)}")
-    return board | {"clock_hz": int(clock_hz)}
+    return _for_clock(board, int(clock_hz))
 
 
 def clock_text(clock_hz: float) -> str:
     """Print a clock with all its digits: "24 MHz"."""
     return f"{clock_hz / 1e6:.9g} MHz"
+
+
+def _for_clock(board: dict[str, Any], clock_hz: int) -> dict[str, Any]:
+    supply = board["supply"]
+    typical_a = supply["current_typical_by_clock_a"][board["clocks_hz"].index(clock_hz)]
+    return board | {"clock_hz": clock_hz, "supply": supply | {"current_typical_a": typical_a}}
 
 
 def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from instruments.record import Accuracy, Channel, Identity, Record
-from labctl.analysis.checks import warn_of_far_current
+from labctl.analysis.checks import check_current, warn_of_far_current
 from labctl.analysis.foreign import analyze_record
 from labctl.analysis.result import analyze
 from labctl.errors import CaptureError, ConfigError
@@ -679,10 +679,20 @@ def test_an_unknown_sample_rate_gives_no_energy():
 
 
 def test_a_bypassed_shunt_is_warned_of_unless_the_core_sleeps():
-    # The board of these captures typically draws 15 mA: a quarter of it is 3.75 mA.
+    # The board of these captures typically draws 15 mA: a third of it is 5 mA.
     board = {"name": "a board", "supply": {"current_typical_a": 15e-3}}
-    for operation, current_a, warned in (("sha256", 2.8e-3, True), ("sha256", 3.8e-3, False), ("idle", 2.8e-3, False),
-                                         ("sha256", 59e-3, False), ("sha256", 61e-3, True)):
+    for operation, current_a, warned in (("sha256", 4.9e-3, True), ("sha256", 5.1e-3, False), ("idle", 2.8e-3, False),
+                                         ("idle.stop", 24e-6, False), ("sha256", 44e-3, False),
+                                         ("sha256", 46e-3, True)):
         warnings: list[str] = []
         warn_of_far_current(warnings, board, operation, current_a)
         assert bool(warnings) is warned, (operation, current_a)
+
+
+def test_a_board_asleep_may_draw_next_to_nothing():
+    """Stop mode is microamperes; what a core at work cannot draw is still refused."""
+    board = {"name": "a board", "supply": {"current_min_a": 0.1e-3, "current_max_a": 0.1}}
+    for operation, current_a, n_warnings in (("idle.lpstop", 4e-6, 0), ("sha256", 4e-6, 1), ("idle.lpstop", 0.2, 1)):
+        warnings: list[str] = []
+        check_current(warnings, board, current_a, operation)
+        assert len(warnings) == n_warnings, operation

@@ -237,7 +237,7 @@ def test_everything_missing_is_named_at_once(capsys, folder):
     ("arguments", "words"),
     [
         (["--shunt", "1.3 kohm"], ["--shunt", "would drop", "1.3 ohm"]),
-        (["--shunt", "120"], ["--shunt", "would leave"]),
+        (["--shunt", "200"], ["--shunt", "would leave"]),
         (["--shunt", "1.3 V"], ["--shunt", "1.3 ohm"]),
         (["--shunt", "nan"], ["--shunt", "1.3 ohm"]),
         (["--shunt", "0"], ["--shunt", "greater than 0"]),

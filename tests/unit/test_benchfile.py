@@ -114,7 +114,7 @@ def test_board_data_supply_the_voltage_of_the_node():
     assert wiring.supply.voltage_v == 3.3  # UM0919: the MCU's rail
 
 
-@pytest.mark.parametrize(("resistance_ohm", "words"), [(1300.0, "would drop"), (120.0, "would leave")])
+@pytest.mark.parametrize(("resistance_ohm", "words"), [(1300.0, "would drop"), (200.0, "would leave")])
 def test_a_shunt_that_starves_the_board_is_refused(resistance_ohm, words):
     with pytest.raises(ConfigError, match=words):
         check_burden(resistance_ohm, 3.3, boards.load("stm32vldiscovery"))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from labctl import boards
+from labctl.analysis.checks import warn_of_far_current
 from labctl.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +96,7 @@ def test_lists_by_clock(board: dict[str, Any]) -> None:
     n = len(board["clocks_hz"])
     currents = board["emulation"]["currents_by_clock_a"]
     assert len(board["memory"]["flash"]["wait_states"]) == n
-    assert len(currents["run"]) == len(currents["sleep"]) == n
+    assert len(currents["run"]) == len(currents["sleep"]) == len(board["supply"]["current_typical_by_clock_a"]) == n
     assert (currents["run"][0], currents["sleep"][0]) == tuple(
         board["emulation"]["currents_a"][kind] for kind in ("run", "sleep")
     )
@@ -107,6 +108,29 @@ def test_currents_are_of_this_board(board: dict[str, Any]) -> None:
     assert all(supply["current_min_a"] < i < supply["current_max_a"] for i in currents.values())
     assert currents["sleep"] < min(currents[kind] for kind in KINDS if kind != "sleep")
     assert board["counter"] == ("none" if board["core"] == "cortex-m0" else "dwt")
+
+
+@pytest.mark.parametrize(
+    ("name", "clock_hz", "typical_a"),
+    [
+        # 38 mW and 278 mW are published, of 5.0 V: reference/cortexm_discovery.csv.
+        ("stm32vldiscovery", None, 38e-3 / 5.0),
+        ("stm32f7discovery", 216e6, 278e-3 / 5.0),
+        # STM32F031x4/x6 data sheet, table 23.
+        ("stm32f0discovery", 48e6, 11.4e-3), ("stm32f0discovery", 24e6, 6.2e-3), ("stm32f0discovery", 8e6, 2.2e-3),
+    ],
+)
+def test_the_typical_current_is_that_of_the_clock(name: str, clock_hz: float | None, typical_a: float) -> None:
+    assert boards.at_clock(name, clock_hz)["supply"]["current_typical_a"] == pytest.approx(typical_a, rel=1e-3)
+
+
+def test_a_board_that_draws_what_it_should_is_not_far_from_typical(board: dict[str, Any]) -> None:
+    """At no clock is what an emulated core draws at work taken for a bypassed shunt; a quarter of it is."""
+    for clock_hz, run_a in zip(board["clocks_hz"], board["emulation"]["currents_by_clock_a"]["run"], strict=True):
+        for current_a, n_warnings in ((0.85 * run_a, 0), (1.15 * run_a, 0), (run_a / 5, 1)):
+            warnings: list[str] = []
+            warn_of_far_current(warnings, boards.at_clock(board["name"], clock_hz), "sha256", current_a)
+            assert len(warnings) == n_warnings, (clock_hz, current_a)
 
 
 def test_flash_commands_name_the_image(board: dict[str, Any]) -> None:
