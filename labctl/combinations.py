@@ -96,9 +96,9 @@ def operations_of(
 
 
 def _operations(choice: Choice, board: str) -> list[Operation]:
-    """Spread out what concerns one board; clocks of it or not."""
+    """Spread out what concerns one board; clocks of it or not. What is asked twice is there once."""
     data = boards.load(board)
-    names = select(choice.names, (f"idle.{mode}" for mode in data.get("idle_modes", ())))
+    names = tuple(dict.fromkeys(select(choice.names, (f"idle.{mode}" for mode in data.get("idle_modes", ())))))
     if choice.sizes and not any(map(takes_message, names)):
         raise ConfigError(f"--bytes is for operations with a message; {families(names)} have none")
     variants = dict.fromkeys(map(canonical, choice.variants or ("",)))

@@ -172,7 +172,7 @@ class Report:
             self._print_json()
         elif self.paths:
             self._print_page()
-        sentences = missing_sentences(self._missing)
+        sentences = missing_sentences(self._missing, self._results)
         if not self.paths:
             sentences = sentences[1:]  # the first is the error that ends the command
         elif sentences:

@@ -99,10 +99,10 @@ class Labels:
         return text.split(",") if text else []
 
 
-def missing_sentences(rows: Sequence[MissingRow]) -> list[str]:
-    """Say which rows there are not, those of one reason in one sentence."""
+def missing_sentences(rows: Sequence[MissingRow], present: Sequence[Row] = ()) -> list[str]:
+    """Say which rows there are not, those of one reason in one sentence, named so that none is taken for a `present`."""
     subjects = [Subject.of(row.board, row.operation) for row in rows]
-    labels = Labels(subjects)
+    labels = Labels([*subjects, *present])
     by_reason: dict[str, list[Subject]] = {}
     for row, subject in zip(rows, subjects, strict=True):
         by_reason.setdefault(str(row.error), []).append(subject)

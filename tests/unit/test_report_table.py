@@ -347,3 +347,10 @@ def test_rows_that_there_are_not_are_named_by_reason():
         "board": "stm32vldiscovery", "operation": "sm3", "bytes": 16, "implementation": "mbedtls", "profile": "Os",
         "clock_hz": 8_000_000, "variant": "", "reason": "the DUT refuses: no",
     }]
+
+
+def test_a_row_that_there_is_not_is_not_named_like_one_that_is_there():
+    (row,) = lacking("sha256", bytes=16384, profile="Os", clock_hz=24_000_000)
+    assert missing_sentences([row], [result(**SET)]) == ["no result for sha256 (16384 B): the DUT refuses: no"]
+    assert missing_sentences([row], [result(**SET, variant="key=inside"), result(**SET)]) == [
+        "no result for sha256 (16384 B, plain): the DUT refuses: no"]
