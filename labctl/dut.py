@@ -33,6 +33,10 @@ _HELLO_INTERVAL_S = 0.5
 _ATTEMPTS = 3
 
 
+class NoMemory(Unsupported):
+    """The DUT has too little memory for an operation, so long a message or so many runs."""
+
+
 @dataclass(frozen=True)
 class Ready:
     """What a prepared series will take, foretold by the DUT from its warm-up: one window, and all of it."""
@@ -108,7 +112,8 @@ class Dut:
     def prepare(self, operation: Operation, pause_s: float) -> Ready:
         """Make a series ready, warm-up done, with `pause_s` of sleep before and after each window.
 
-        Raises Unsupported for what the firmware cannot do, ConfigError for what no DUT can.
+        Raises Unsupported for what the firmware cannot do (NoMemory where it has too little for it), ConfigError for
+        what no DUT can.
         """
         if not 0 <= pause_s <= PAUSE_MAX_S:
             raise ConfigError(f"a pause of {pause_s} s between runs is not possible: 0 to {PAUSE_MAX_S} s")
@@ -292,8 +297,10 @@ class Dut:
             raise GarbledLine(f"{self.port}: {command!r} reached the DUT garbled, {_ATTEMPTS} times: check the cable")
         if code == "operation":
             raise unknown_operation(self._board or "the DUT", text, self.list_operations())
-        if code in ("range", "memory", "unsupported"):
+        if code in ("range", "unsupported"):
             raise Unsupported(f"the DUT refuses: {text}")
+        if code == "memory":
+            raise NoMemory(f"the DUT refuses: {text}")
         if code == "argument":
             raise ConfigError(f"the DUT refuses: {text} (it was sent {command!r})")
         if code == "kat":

@@ -1,6 +1,7 @@
 """Images of the firmware: which one holds an operation, where it lies, how it is built and flashed.
 
-Names and folders are those of firmware/Makefile. An image that is missing is built where the cross compiler is there.
+Names and folders are those of firmware/Makefile. An image that is missing or older than its sources is built where the
+cross compiler is there.
 """
 
 from __future__ import annotations
@@ -157,13 +158,15 @@ def _from_folder(board: Mapping[str, Any], folder: str) -> Image | None:
 
 
 def ensure(image: Image, progress: Progress = lambda *_: None) -> Path:
-    """Return the path of an image's ELF file, built first where it is missing.
+    """Return the path of an image's ELF file, built first where it is missing or its sources have changed.
 
-    Raises EnvironmentFault where it cannot be built, with the command; Unsupported where it does not fit the board.
+    Without a compiler, or where nothing can be written, an image that is there is taken as it is. Raises
+    EnvironmentFault where it cannot be built, with the command; Unsupported where it does not fit the board.
     """
-    if image.built:
+    tools = all(map(shutil.which, PACKAGES))
+    if image.built and not (tools and (SOURCES / "Makefile").is_file() and os.access(BUILD, os.W_OK)):
         return image.path
-    if shutil.which(COMPILER) is None or shutil.which("make") is None:
+    if not tools:
         raise EnvironmentFault(
             f"there is no firmware for {image.board} at {image.path}, and no {COMPILER} to build it: run "
             f"`make firmware` in the project's folder, which installs the compiler, then `{shlex.join(image.make)}`"
@@ -189,7 +192,8 @@ def build(image: Image, progress: Progress = lambda *_: None) -> Path:
     if not (SOURCES / "Makefile").is_file():
         raise EnvironmentFault(f"the firmware's sources are not at {SOURCES}: build it in a checkout of the project")
     title = f"building {image.board} {image.folder}"
-    progress(title, 0, 1)
+    if not image.built:  # else there may be nothing to do
+        progress(title, 0, 1)
     # What a make above us was told is not meant for this one.
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     with _alone(), subprocess.Popen(

@@ -6,7 +6,6 @@ The emulated core runs the same instructions as the board's, so the marks of sta
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,8 @@ from labctl.bench import EMULATION_SLOWDOWN, open_bench
 from labctl.combinations import Choice, combine
 from labctl.dut import Dut, unknown_operation
 from labctl.errors import ConfigError, EnvironmentFault, LabctlError, Unsupported
-from labctl.firmware import COMPILER, SOURCES, Image, Progress, build, ensure, image_of, names
+from labctl.firmware import SOURCES, Image, Progress, ensure, image_of, names
+from labctl.fitting import prepare
 from labctl.memory.calltree import CallTree
 from labctl.memory.elf import read_program
 from labctl.memory.footprint import Footprint, footprint
@@ -80,13 +80,9 @@ class _Builds:
         self._totals: dict[Image, Footprint] = {}
 
     def path(self, image: Image) -> Path:
-        """Build an image, or where there is no compiler take the one that is there.
-
-        Raises EnvironmentFault where there is neither, Unsupported where it does not fit.
-        """
+        """Have an image; raises what `ensure` does."""
         if image not in self._paths:
-            up_to_date = build if shutil.which(COMPILER) else ensure
-            self._paths[image] = up_to_date(image, self.progress)
+            self._paths[image] = ensure(image, self.progress)
         return self._paths[image]
 
     def totals(self, image: Image) -> Footprint:
@@ -150,7 +146,7 @@ def _watch(image: Image, elf: Path, operation: Operation) -> tuple[dict[str, int
 
 def _marks(dut: Dut, operation: Operation) -> dict[str, int]:
     dut.self_test(operation)
-    ready = dut.prepare(operation, _PAUSE_S)
+    ready = prepare(dut, operation, _PAUSE_S)
     dut.go(ready.series_s * EMULATION_SLOWDOWN + _SILENCE_S)
     return dut.stack()
 

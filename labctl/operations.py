@@ -15,6 +15,8 @@ DEFAULT = ("aes-128-ctr", "sha256", "ecdsa-p256.sign", "ecdsa-p256.verify")
 # Every image has these (firmware/PROTOCOL.md).
 EVERYWHERE = ("null", "busy", "idle")
 BYTES_DEFAULT = 64
+# Of a message, as the firmware takes it (firmware/bench/operation.h).
+BYTES_MIN, BYTES_MAX = 16, 16384
 
 
 def _both(*names: str) -> tuple[str, ...]:
@@ -32,7 +34,7 @@ _WITH_MESSAGE = {*AES, *SHA, *SM4, "sm3", "drbg"}
 # What the image decides: firmware/Makefile says what each means. The first value is the plain one and goes unsaid.
 OF_IMAGE = {"tables": ("flash", "ram"), "workspace": ("heap", "static"), "ecp": ("tuned", "plain")}
 _CHOICES = {"key": ("outside", "inside"), **OF_IMAGE}
-_LIMITS = {"piece": 16384, "offset": 15}
+_LIMITS = {"piece": BYTES_MAX, "offset": 15}
 _BLOCK = 16
 VARIANT_KEYS = ("key", "piece", "offset", *OF_IMAGE)
 

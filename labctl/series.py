@@ -9,6 +9,7 @@ from instruments.record import Record
 from labctl.bench import Bench
 from labctl.dut import IDLE_MODE, PAUSE_MAX_S, unknown_operation
 from labctl.errors import CaptureError, ConfigError
+from labctl.fitting import prepare
 from labctl.model import DutReport, Operation
 
 # Silence recorded on either side of a window, as part of its length, and that of the DUT as part of what is recorded.
@@ -56,7 +57,7 @@ def take_series(
     bench.scope.configure(
         AcquisitionSettings((*shunt, trigger_channel), trigger, span_s, margin_s, operation.n_runs)
     )
-    ready = bench.dut.prepare(operation, pause_s=PAUSE_RATIO * margin_s + DITHER_S)
+    ready = prepare(bench.dut, operation, PAUSE_RATIO * margin_s + DITHER_S)
     if bench.simulation is not None:
         bench.simulation.windows()  # those of the warm-up are not of the series
     bench.scope.arm()
@@ -82,7 +83,7 @@ def expected_duration_s(bench: Bench, operation: Operation) -> float:
     if operation.name not in known:
         raise unknown_operation(bench.board["name"], operation.name, known)
     bench.dut.self_test(operation)
-    ready = bench.dut.prepare(replace(operation, n_runs=1), pause_s=MARGIN_MIN_S)
+    ready = prepare(bench.dut, replace(operation, n_runs=1), MARGIN_MIN_S)
     if operation.n_iterations == 1:
         return ready.window_s
     # The warm-up is one iteration, with the window's fixed cost in it: many are better counted.

@@ -40,7 +40,6 @@ static void no_memory(void) {
     line_text("err memory ");
     line_number(of_arena ? of_arena : heap_missing_bytes());
     line_text(of_arena ? " bytes are missing in the workspace" : " bytes are missing in the heap");
-    line_text(": fewer runs or bytes");
     line_end();
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from labctl.cli.options import Quantity, Temperature, json_option, power_option, shunt_option
+from labctl.cli.options import Quantity, Temperature, json_option, power_option, shunt_option, sizes_option
 from labctl.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ from labctl.errors import ConfigError
 @click.option("--board", "boards", multiple=True, help="Board [default: the bench file's, or stm32vldiscovery].")
 @click.option("--op", "names", multiple=True, metavar="NAME", help="Operation, or pattern such as 'aes-128-*' "
               "[default: aes-128-ctr, sha256, ecdsa-p256.sign, ecdsa-p256.verify].")
-@click.option("--bytes", "sizes", multiple=True, type=click.IntRange(1), help="Message size [default: 64].")
+@sizes_option
 @click.option("--impl", "implementations", multiple=True, metavar="NAME",
               help="Who computes: mbedtls, portable [default: the firmware's usual].")
 @click.option("--profile", "profiles", multiple=True, type=click.Choice(["Os", "O2", "O3", "O0"]),

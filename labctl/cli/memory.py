@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labctl.cli.options import Quantity, json_option
+from labctl.cli.options import Quantity, json_option, sizes_option
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
               "is for.")
 @click.option("--op", "names", multiple=True, metavar="NAME", help="Operation, or pattern such as 'aes-128-*' "
               "[default: aes-128-ctr, sha256, ecdsa-p256.sign, ecdsa-p256.verify].")
-@click.option("--bytes", "sizes", multiple=True, type=click.IntRange(1), help="Message size [default: 64].")
+@sizes_option
 @click.option("--impl", "implementations", multiple=True, metavar="NAME", help="Who computes [default: the usual].")
 @click.option("--profile", "profiles", multiple=True, type=click.Choice(["Os", "O2", "O3", "O0"]),
               help="Compiler's optimisation [default: Os].")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from labctl.errors import ConfigError
+from labctl.operations import BYTES_DEFAULT, BYTES_MAX, BYTES_MIN
 from labctl.units import check_plausible, parse, parse_ratio, parse_time
 
 
@@ -98,6 +99,14 @@ def shunt_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --shunt."""
     return click.option(
         "--shunt", "shunt_ohm", type=Quantity("ohm"), help="Shunt resistance, e.g. '50 mohm' [default: the bench's]."
+    )(function)
+
+
+def sizes_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --bytes, repeatable."""
+    return click.option(
+        "--bytes", "sizes", multiple=True, type=click.IntRange(BYTES_MIN, BYTES_MAX),
+        help=f"Message size, as far as the board's RAM holds it [default: {BYTES_DEFAULT}].",
     )(function)
 
 

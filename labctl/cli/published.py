@@ -12,6 +12,7 @@ import click
 
 from labctl.cli.options import json_option
 from labctl.errors import ConfigError
+from labctl.operations import BYTES_MAX, BYTES_MIN
 
 
 @click.command()
@@ -25,7 +26,7 @@ from labctl.errors import ConfigError
               help="With --measure: compiler's optimisation [default: Os].")
 @click.option("--variant", "variants", multiple=True, metavar="KEY=VALUE,…",
               help="With --measure: as of labctl measure, e.g. ecp=plain [default: plain].")
-@click.option("--bytes", "sizes", multiple=True, type=click.IntRange(1),
+@click.option("--bytes", "sizes", multiple=True, type=click.IntRange(BYTES_MIN, BYTES_MAX),
               help="With --measure: message size where none was published [default: 64].")
 @click.option("--out", type=click.Path(path_type=Path), help="With --measure: folder for the captures [default: "
               "captures/DATE].")

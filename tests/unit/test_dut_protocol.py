@@ -466,7 +466,7 @@ def test_error_in_a_series():
     ("answer", "reason"),
     [
         ("err range bytes: 16 to 16384", "16 to 16384"),
-        ("err memory 412 bytes are missing in the heap: fewer runs or bytes", "412 bytes are missing"),
+        ("err memory 412 bytes are missing in the heap", "412 bytes are missing"),
         ("err unsupported piece: this mode takes its message whole", "takes its message whole"),
     ],
 )

@@ -114,6 +114,23 @@ def test_a_missing_image_is_built_with_progress(monkeypatch, tmp_path):
     assert (tmp_path / "make.flags").read_text() == "\n"
 
 
+def test_an_image_that_is_there_is_brought_up_to_date(monkeypatch, tmp_path):
+    """Made again, silently where nothing was to do; taken as it is where it cannot be made."""
+    image = Image(BOARD, "all", "O2", 24_000_000)
+    fake_make(monkeypatch, tmp_path, 'echo "$*" >>"$0.calls"')
+    image.path.parent.mkdir(parents=True)
+    image.path.touch()
+    told = []
+    assert ensure(image, lambda text, *_: told.append(text)) == image.path
+    assert not told
+    assert "BOARD=stm32vldiscovery PROFILE=O2" in (tmp_path / "make.calls").read_text()
+    monkeypatch.setattr(firmware, "SOURCES", tmp_path / "installed-without-sources")
+    assert ensure(image) == image.path
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert ensure(image) == image.path
+    assert (tmp_path / "make.calls").read_text().count("\n") == 1
+
+
 def test_an_image_that_does_not_fit_is_a_lack_of_the_board(monkeypatch, tmp_path):
     words = f"IMAGE all does not fit {BOARD}: 412 bytes missing in ram"
     fake_make(monkeypatch, tmp_path, f'echo "{words}" >&2; exit 2')
