@@ -249,7 +249,7 @@ class Simulation:
         return EnvironmentFault(f"the simulator ended: {complaint}")
 
     def set_faults(self, faults: Mapping[str, Any]) -> None:
-        """Replace what is wrong in the world (docs/emulated-faults.md). Raises ConfigError for a fault that it cannot have."""
+        """Replace what is wrong in the world (docs/emulated-faults.md). Raises ConfigError for what it cannot have."""
         with self._running() as control:
             control.tell(cmd="faults", faults=faults)
 

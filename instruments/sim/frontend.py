@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from instruments.sim.circuit import draw, of_stream
-from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU, World
+from instruments.sim.pin import PIN_RISE_S, RISE_PER_TAU
+from instruments.sim.world import World
 
 GAIN_LIMIT_RATIO = 0.02
 OFFSET_LIMIT_DIVISION = 0.1

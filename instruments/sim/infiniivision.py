@@ -21,6 +21,7 @@ import numpy as np
 
 from instruments.sim.acquisition import Acquisition, Plan
 from instruments.sim.frontend import MID_CODE, N_DIVISIONS, ChannelSetup, FrontEnd, SampleClock
+from instruments.sim.latch import Latch
 from instruments.sim.scope_settings import (
     MEASUREMENT_POINTS,
     N_CHANNELS,
@@ -56,31 +57,6 @@ RUN_PAUSE_S = 20e-3
 PREAMBLE_FIELDS = ("COUNt", "XINCrement", "XORigin", "XREFerence", "YINCrement", "YORigin", "YREFerence")
 
 
-class _Latch:
-    """A bit of an event register: set by an acquisition, once; stays, over further acquisitions too, until read."""
-
-    def __init__(self) -> None:
-        self._event: threading.Event | None = None
-        self._kept = False
-
-    def follow(self, event: threading.Event) -> None:
-        """Wait for the event of another acquisition."""
-        self._kept = self.is_set()
-        self._event = event
-
-    def is_set(self) -> bool:
-        """Tell the bit."""
-        return self._kept or (self._event is not None and self._event.is_set())
-
-    def read(self) -> bool:
-        """Tell the bit and clear it."""
-        value = self.is_set()
-        self._kept = False
-        if self._event is not None and self._event.is_set():
-            self._event = None
-        return value
-
-
 class InfiniiVision(Instrument):
     """The oscilloscope: settings, acquisition, read-out. `world` is asked for only when something is acquired."""
 
@@ -100,10 +76,10 @@ class InfiniiVision(Instrument):
         self._settings = Settings()
         self._acquisition: Acquisition | None = None
         self._n_acquisitions = 0
-        self._armed = _Latch()
-        self._triggered = _Latch()
-        self._ran = _Latch()
-        self._waited = _Latch()
+        self._armed = Latch()
+        self._triggered = Latch()
+        self._ran = Latch()
+        self._waited = Latch()
         self._oper_enable = 0
         self._run = threading.Event()
         self._register_common()

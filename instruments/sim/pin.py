@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 
 import numpy as np
 
+# Rise time of the trigger pin, 10 % to 90 %: assumed, of the order of a GPIO at its fastest setting into a probe.
+PIN_RISE_S = 5e-9
+# 10 % to 90 % of one exponential pole lasts ln(9) tau.
+RISE_PER_TAU = math.log(9.0)
 # Edges kept at least.
 EDGES_KEPT = 100_000
 # After so many tau an exponential is at its end, to the last bit of a double.

@@ -18,7 +18,6 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -30,30 +29,6 @@ HISTORY_S = 1e-3
 # Pieces that an armed instrument may be behind before the DUT is made to wait for it, and how long at most.
 BEHIND_MAX = 4_000_000
 DUT_WAIT_S = 30.0
-# Rise time of the trigger pin, 10 % to 90 %: assumed, of the order of a GPIO at its fastest setting into a probe.
-PIN_RISE_S = 5e-9
-# 10 % to 90 % of one exponential pole lasts ln(9) tau.
-RISE_PER_TAU = math.log(9.0)
-
-
-class Sink(Protocol):
-    """What the emulated DUT reports to."""
-
-    def current(self, end_cycle: np.ndarray, mean_current_a: np.ndarray) -> None:
-        """Take core current; entry k spans (previous end, end_cycle[k]]."""
-        ...
-
-    def pin(self, cycle: int, level: int) -> None:
-        """Take an edge of the trigger pin; all current up to `cycle` was handed over before."""
-        ...
-
-    def parked(self, cycle: int, current_a: float) -> None:
-        """Learn that the line stays at this current from `cycle` until the DUT is woken."""
-        ...
-
-    def woken(self) -> None:
-        """Learn that the DUT goes on: nobody knows its current until it is handed over."""
-        ...
 
 
 @dataclass
@@ -87,7 +62,7 @@ class Viewer:
 
 
 class World:
-    """Hold the line of core current and the trigger pin; thread-safe. Implements Sink."""
+    """Hold the line of core current and the trigger pin; thread-safe. Implements `sink.Sink`."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit = circuit

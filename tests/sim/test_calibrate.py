@@ -14,7 +14,7 @@ import time
 import pytest
 
 from instruments.sim.frontend import BANDWIDTH_HZ, BANDWIDTH_LIMITED_HZ
-from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU
+from instruments.sim.pin import PIN_RISE_S, RISE_PER_TAU
 from labctl import boards
 from labctl.analysis.benefit import value_expanded
 from labctl.analysis.result import analyze

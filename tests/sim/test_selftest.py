@@ -9,7 +9,7 @@ import pytest
 
 from instruments.protocols import AcquisitionSettings
 from instruments.sim.frontend import BANDWIDTH_HZ, BANDWIDTH_LIMITED_HZ
-from instruments.sim.world import PIN_RISE_S, RISE_PER_TAU
+from instruments.sim.pin import PIN_RISE_S, RISE_PER_TAU
 from labctl import boards
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING
 from labctl.bench import Fixture, open_bench

@@ -26,7 +26,7 @@ from instruments.sim.dut.registers import EngineFault
 from instruments.sim.dut.serial_port import N_EMPTY_POLLS
 from instruments.sim.dut.spoil import find_summing
 from instruments.sim.serial_line import SerialLine
-from instruments.sim.world import Sink
+from instruments.sim.sink import Sink
 
 _log = logging.getLogger(__name__)
 
