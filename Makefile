@@ -29,11 +29,12 @@ check: $(READY) ## style, types and import rules
 unit: setup browser ## every test but the long sweeps
 	$(BIN)/pytest -n 2 --dist loadfile -m "not sweep"
 
-sweep: setup ## the long forms (up to an hour)
+sweep: setup browser ## the long forms (up to an hour)
 	$(BIN)/pytest -n 2 --dist loadfile -m sweep --timeout 3600 -rP
 	$(BIN)/python benchmarks/analysis_speed.py --check --windows 2000
 	$(BIN)/python benchmarks/analysis_speed.py --check --samples 1e9 --skip-naive --repeats 1
 	$(BIN)/python benchmarks/block_transfer.py --check
+	$(BIN)/python benchmarks/store_cost.py --check
 
 setup: $(READY) firmware $(VENV)/.warm ## virtual environment, cross-compiler, crypto library, firmware
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from labctl import __version__, check_instruments_package, interrupts
-from labctl.errors import EnvironmentFault, LabctlError
+from labctl.errors import LabctlError
 
 COMMANDS = {
     "measure": "Measure operations on a board and print their energy.",
@@ -62,12 +62,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.texts:
             return None
         module, attribute = self.modules.get(cmd_name, (cmd_name, "command"))
-        try:
-            return getattr(importlib.import_module(f"labctl.cli.{module}"), attribute)
-        except ModuleNotFoundError as error:
-            if error.name != f"labctl.cli.{module}":
-                raise
-            return _absent(cmd_name)
+        return getattr(importlib.import_module(f"labctl.cli.{module}"), attribute)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands without importing them."""
@@ -85,18 +80,6 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {near[0]!r}?" if near else f" Commands: {', '.join(self.texts)}."
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
-
-
-def _absent(name: str) -> click.Command:
-    """Make the command that says that this installation has not got it."""
-
-    @click.command(name, context_settings={"ignore_unknown_options": True})
-    @click.argument("arguments", nargs=-1)
-    def command(**_: object) -> None:
-        """Say that this command is not part of this installation."""
-        raise EnvironmentFault(f"the command {name!r} is not part of this installation of labctl {__version__}")
-
-    return command
 
 
 @click.group(cls=LazyGroup, texts=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
