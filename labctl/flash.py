@@ -20,6 +20,7 @@ _REMEDIES = {
     "uniflash": "install UniFlash from https://www.ti.com/tool/UNIFLASH and put the folder of dslite.sh into PATH",
 }
 _TARGET = "--config="
+OBJCOPY = "arm-none-eabi-objcopy"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ class Flashing:
         """Return the memory image that the command reads, made from the ELF file; None where it reads the latter."""
         path = self.image.path.with_suffix(".bin")
         return path if any(str(path) in word for word in self.command) else None
+
+    @property
+    def binary_text(self) -> str:
+        """Give the command that makes the memory image, for who runs `text` by hand; "" where none is read."""
+        if self.binary is None:
+            return ""
+        return shlex.join([OBJCOPY, "-O", "binary", "--gap-fill", "0xff", str(self.image.path), str(self.binary)])
 
     @property
     def lacking(self) -> str:

@@ -10,11 +10,21 @@ from typing import Any
 
 from labctl import boards, interrupts
 from labctl.errors import ConfigError, LabctlError, Unsupported
-from labctl.firmware import PROFILES, Image, Progress, build, check_toolchain, image_for, image_of, names
+from labctl.firmware import PROFILES, Image, Progress, build, check_toolchain, holds, image_for, image_of, names
 from labctl.firmware_image import read_manifest
 from labctl.model import Operation
-from labctl.operations import EVERYWHERE, NAMES, OF_IMAGE, canonical, parts
-from labctl.report.firmware import FirmwareRow
+from labctl.operations import (
+    EVERYWHERE,
+    NAMES,
+    OF_IMAGE,
+    canonical,
+    implementations,
+    meaning,
+    parts,
+    step_bytes,
+    variants_of,
+)
+from labctl.report.firmware import FirmwareRow, OperationRow
 
 # Images that firmware/operations.mk names for every board; a board's own are in its data, and op-NAME is one each.
 _EVERYWHERE = ("all", "symmetric", "aes", "others", "ecc", "null")
@@ -63,9 +73,13 @@ def _first(board: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(image_for(board, Operation(name)).name for name in NAMES))
 
 
-def choose_one(wanted: Wanted) -> Image:
-    """Choose the one image that is asked for; of several that hold a board's operations the first. Raises as above."""
-    return choose(wanted)[0]
+def choose_one(wanted: Wanted) -> tuple[Image, tuple[str, ...]]:
+    """Choose the one image that is asked for, of several that hold a board's operations the first.
+
+    Also names all of these, where there was a choice. Raises as above.
+    """
+    found = choose(wanted)
+    return found[0], tuple(image.name for image in found) if len(found) > 1 else ()
 
 
 def _checked(board: Mapping[str, Any], name: str) -> str:
@@ -113,6 +127,20 @@ def build_all(images: Sequence[Image], progress: Progress, refused: Refused) -> 
         else:
             done.append(image)
     return done
+
+
+def operation_rows(names_of_boards: Sequence[str]) -> list[OperationRow]:
+    """Tell of each operation that these boards have what it is, what it takes, and which of their images hold it."""
+    data = [boards.load(name) for name in names_of_boards]
+    had = {board["name"]: (*NAMES, *(f"idle.{mode}" for mode in board.get("idle_modes", ()))) for board in data}
+    return [
+        OperationRow(
+            name, meaning(name), step_bytes(name), variants_of(name), implementations(name),
+            {board["name"]: tuple(image for image, patterns in board["images"].items() if holds(patterns, name))
+             for board in data if name in had[board["name"]]},
+        )
+        for name in dict.fromkeys(name for names_ in had.values() for name in names_)
+    ]
 
 
 def row_of(image: Image) -> FirmwareRow:

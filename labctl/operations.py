@@ -36,6 +36,25 @@ OF_IMAGE = {"tables": ("flash", "ram"), "workspace": ("heap", "static"), "ecp": 
 _CHOICES = {"key": ("outside", "inside"), **OF_IMAGE}
 _LIMITS = {"piece": BYTES_MAX, "offset": 15}
 _BLOCK = 16
+
+# What is in the window: firmware/PROTOCOL.md, "Operations". Those of ciphers and digests are made from their names.
+_MEANINGS = {
+    "null": "an empty function",
+    "busy": "a loop of 1000 rounds",
+    "idle": "1 ms asleep (WFI)",
+    "idle.stop": "1 ms stopped, clock restarted",
+    "idle.lpstop": "same, regulator at low power",
+    "drbg": "random bytes (HMAC_DRBG)",
+    "ecdsa-p256": "signature, then verification",
+    "ecdsa-p256.keygen": "new key pair",
+    "ecdsa-p256.sign": "signature (RFC 6979)",
+    "ecdsa-p256.verify": "verification",
+    "ecdsa-p256.full": "key pair, signature, verified",
+    "ecdh": "public key, then secret",
+    "ecdh.public": "public key of a given key",
+    "ecdh.shared": "secret shared with a peer",
+}
+_DIRECTIONS = {"": "encrypt, decrypt", "encrypt": "encrypt", "decrypt": "decrypt"}
 VARIANT_KEYS = ("key", "piece", "offset", *OF_IMAGE)
 
 
@@ -63,6 +82,30 @@ def lacking(name: str, n_bytes: int | None, variant: str) -> str:
     if mode in ("ecb", "cbc", "gcm") and int(given.get("piece", 0)) % _BLOCK:
         return f"{name} takes pieces of multiples of {_BLOCK} bytes, not {given['piece']}"
     return ""
+
+
+def meaning(name: str) -> str:
+    """Say in one line what an operation of labctl's firmware does in its window; "" for one of another's."""
+    base, _, step = name.partition(".")
+    if name in _MEANINGS or name in ECDH:
+        return _MEANINGS.get(name) or _MEANINGS[f"ecdh.{step}".rstrip(".")]
+    if name in (*AES, *SM4):
+        cipher, _, mode = base.upper().rpartition("-")
+        return f"{cipher} {mode}: {_DIRECTIONS[step]}"
+    return f"digest, {re.sub('^SHA', 'SHA-', name.upper())}" if name in (*SHA, "sm3") else ""
+
+
+def variants_of(name: str) -> tuple[str, ...]:
+    """List what of --variant an operation takes, besides what its image decides."""
+    samples = {"key": "inside", "piece": str(_BLOCK), "offset": "1"}
+    return tuple(key for key, value in samples.items() if not lacking(name, BYTES_DEFAULT, f"{key}={value}"))
+
+
+def step_bytes(name: str) -> int:
+    """Tell what the size of an operation's message is a multiple of; 0 where it takes none."""
+    if not takes_message(name):
+        return 0
+    return _BLOCK if lacking(name, BYTES_DEFAULT + 1, "") else 1
 
 
 def implementations(name: str) -> tuple[str, ...]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from labctl.cli.options import Quantity, json_option
+from labctl.cli.options import BOARDS_TEXT, Quantity, fitting_boards, json_option
 
 _PROFILES = click.Choice(["Os", "O2", "O3", "O0"])
 
 
 @click.group()
 def command() -> None:
-    """List, build and flash the firmware that is measured."""
+    """List, build and flash the firmware that is measured, and list its operations."""
 
 
 def _settings(*, multiple: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -27,7 +27,8 @@ def _settings(*, multiple: bool) -> Callable[[Callable[..., Any]], Callable[...,
         click.option("--clock", "clocks_hz", multiple=multiple, type=Quantity("Hz"),
                      help="Core clock, e.g. 8MHz [default: the board's first]."),
         click.option("--image", "names", multiple=multiple, metavar="NAME",
-                     help="all, symmetric, aes, others, ecc, null or op-OPERATION [default: the board's usual]."),
+                     help="all, symmetric, aes, others, ecc, null or op-OPERATION [default: the board's usual; see labctl "
+                          "firmware list]."),
         click.option("--variant", "variants", multiple=multiple, metavar="KEY=VALUE,…",
                      help="tables=ram, workspace=static, ecp=plain, some of them [default: plain]."),
     ]
@@ -41,7 +42,7 @@ def _settings(*, multiple: bool) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 @command.command("list")
-@click.option("--board", "names", multiple=True, help="Board, repeatable [default: all].")
+@click.option("--board", "names", multiple=True, help=f"{BOARDS_TEXT} [default: all].")
 @click.option("--all", "whole", is_flag=True, help="Images of one operation alone too.")
 @json_option
 def list_(names: tuple[str, ...], whole: bool, as_json: bool) -> None:
@@ -51,7 +52,7 @@ def list_(names: tuple[str, ...], whole: bool, as_json: bool) -> None:
     from labctl.images import row_of
     from labctl.report import firmware as report
 
-    chosen = [boards.load(name) for name in dict.fromkeys(names or boards.names())]
+    chosen = [boards.load(name) for name in fitting_boards(names) or boards.names()]
     rows = [row_of(image) for board in chosen for image in list_images(board["name"])]
     if as_json:
         document = {"schema": report.SCHEMA, "profiles": PROFILES, "boards": report.boards_to_json(chosen)}
@@ -61,8 +62,25 @@ def list_(names: tuple[str, ...], whole: bool, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--board", "boards", multiple=True, help="Board, repeatable [default: stm32vldiscovery; with --all "
-              "every one].")
+@click.option("--board", "names", multiple=True, help=f"{BOARDS_TEXT} [default: all].")
+@json_option
+def operations(names: tuple[str, ...], as_json: bool) -> None:
+    """List the operations: what each does, its message and variants, and the images that hold it."""
+    from labctl import boards
+    from labctl.images import operation_rows
+    from labctl.report import firmware as report
+
+    rows = operation_rows(fitting_boards(names) or boards.names())
+    if as_json:
+        document = {"schema": report.SCHEMA, "operations": report.operations_to_json(rows)}
+        click.echo(json.dumps(document, allow_nan=False))
+    else:
+        _print(report.render_operations(rows))
+
+
+@command.command()
+@click.option("--board", "boards", multiple=True, help=f"{BOARDS_TEXT} [default: stm32vldiscovery; with --all every "
+              "one].")
 @_settings(multiple=True)
 @click.option("--tables", type=click.Choice(["flash", "ram"]), help="Short for --variant tables=ram.")
 @click.option("--workspace", type=click.Choice(["heap", "static"]), help="Short for --variant workspace=static.")
@@ -84,6 +102,7 @@ def build(tables: str | None, workspace: str | None, as_json: bool, **given: Any
     shorthand = [f"{key}={value}" for key, value in more.items() if value is not None]
     given["variants"] = tuple(",".join([*filter(None, [text]), *shorthand])
                               for text in given["variants"] or ("",))
+    given["boards"] = fitting_boards(given["boards"])
     images = choose(Wanted(**given))
     refused: list[tuple[Image, LabctlError]] = []
     with Output(quiet=as_json) as output:
@@ -112,7 +131,7 @@ def build(tables: str | None, workspace: str | None, as_json: bool, **given: Any
 @click.option("--board", required=True, help="Board that is connected.")
 @_settings(multiple=False)
 @click.option("--tool", help="openocd, st-flash or uniflash [default: the board's usual].")
-@click.option("--dry-run", is_flag=True, help="Show the command and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the commands and run nothing.")
 def flash(
     board: str,
     profiles: str | None,
@@ -124,7 +143,8 @@ def flash(
 ) -> None:
     """Write an image to a board's flash, and show the command that does it.
 
-    An image that is missing is built first. Where a board's operations are in several images, --image says which.
+    An image that is missing is built first. Where a board's operations are in several images, --image says which; the
+    first is the usual. For a tool that reads a .bin file, --dry-run shows the command that makes it, too.
     """
     from labctl.cli.output import Output
     from labctl.errors import EnvironmentFault
@@ -136,10 +156,12 @@ def flash(
     def some(value: Any) -> tuple[Any, ...]:
         return () if value is None else (value,)
 
-    image = choose_one(Wanted((board,), some(names), some(profiles), some(clocks_hz), some(variants)))
+    image, choice = choose_one(Wanted((board,), some(names), some(profiles), some(clocks_hz), some(variants)))
     flashing = plan(image, tool)
+    if choice:
+        click.echo(f"labctl: image {image.name} of {', '.join(choice)} (--image names another)", err=True)
     if dry_run:
-        click.echo(flashing.text)
+        click.echo("\n".join(filter(None, (flashing.binary_text, flashing.text))))
         for remark in (flashing.lacking, "" if image.built else f"{image.path} is not built yet: labctl firmware "
                        f"build {image.options}"):
             if remark:

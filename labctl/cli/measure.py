@@ -7,7 +7,17 @@ from pathlib import Path
 
 import click
 
-from labctl.cli.options import Quantity, Temperature, json_option, power_option, shunt_option, sizes_option
+from labctl.cli.options import (
+    BOARDS_TEXT,
+    OPERATIONS_TEXT,
+    Quantity,
+    Temperature,
+    fitting_boards,
+    json_option,
+    power_option,
+    shunt_option,
+    sizes_option,
+)
 from labctl.errors import ConfigError
 
 
@@ -15,8 +25,9 @@ from labctl.errors import ConfigError
 @shunt_option
 @click.option("--supply", "supply_v", type=Quantity("V"), help="Voltage of the shunt's node [default: the board's].")
 @click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
-@click.option("--board", "boards", multiple=True, help="Board [default: the bench file's, or stm32vldiscovery].")
-@click.option("--op", "names", multiple=True, metavar="NAME", help="Operation, or pattern such as 'aes-128-*' "
+@click.option("--board", "boards", multiple=True, help=f"{BOARDS_TEXT} [default: the bench "
+              "file's, or stm32vldiscovery].")
+@click.option("--op", "names", multiple=True, metavar="NAME", help=f"{OPERATIONS_TEXT} "
               "[default: aes-128-ctr, sha256, ecdsa-p256.sign, ecdsa-p256.verify].")
 @sizes_option
 @click.option("--impl", "implementations", multiple=True, metavar="NAME",
@@ -92,6 +103,8 @@ def command(
         calibrations=calibrations,
         temperature_degc=temperature_degc,
     )
+    listed = tuple(dut.board for dut in file.duts) if file is not None else None
+    boards = fitting_boards(boards, listed)
     choice = Choice(boards, names, implementations, profiles, clocks_hz, variants, sizes, runs, iterations)
     # What the files alone can tell is said before anything is switched on.
     dated = read_dated(plan.calibrations, plan.zero)

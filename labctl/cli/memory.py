@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from labctl.cli.options import Quantity, json_option, sizes_option
+from labctl.cli.options import BOARDS_TEXT, OPERATIONS_TEXT, Quantity, fitting_boards, json_option, sizes_option
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--map", "map_path", type=click.Path(path_type=Path), help="GNU ld's map of FILE: adds sums by object.")
-@click.option("--board", "boards", multiple=True, help="Board [default: stm32vldiscovery]; with FILE, whose memory it "
-              "is for.")
-@click.option("--op", "names", multiple=True, metavar="NAME", help="Operation, or pattern such as 'aes-128-*' "
+@click.option("--board", "boards", multiple=True, help=f"{BOARDS_TEXT} [default: stm32vldiscovery]; with FILE, whose "
+              "memory it is for.")
+@click.option("--op", "names", multiple=True, metavar="NAME", help=f"{OPERATIONS_TEXT} "
               "[default: aes-128-ctr, sha256, ecdsa-p256.sign, ecdsa-p256.verify].")
 @sizes_option
 @click.option("--impl", "implementations", multiple=True, metavar="NAME", help="Who computes [default: the usual].")
@@ -55,6 +56,7 @@ def command(
 
     choice = Choice(boards, names, implementations, profiles, clocks_hz, variants, sizes)
     if file is None:
+        choice = replace(choice, boards=fitting_boards(boards))
         if map_path is not None:
             raise ConfigError("--map goes with the ELF file of the same link: labctl memory FILE.elf --map FILE.map")
         return _operations(choice, as_json)

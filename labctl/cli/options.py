@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import fnmatch
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from labctl import boards
 from labctl.errors import ConfigError
 from labctl.operations import BYTES_DEFAULT, BYTES_MAX, BYTES_MIN
 from labctl.units import check_plausible, parse, parse_ratio, parse_time
+
+BOARDS_TEXT = f"Board, or pattern such as 'stm32f*': {', '.join(boards.names())}"
+OPERATIONS_TEXT = "Operation, or pattern such as 'aes-128-*'; labctl firmware operations lists them"
 
 
 class Quantity(click.ParamType[float]):
@@ -93,6 +98,22 @@ class Tolerance(click.ParamType[float]):
         if not 0 <= number < 1:
             self.fail(f"{value!r} is no tolerance: 0 to 100 %", param, ctx)
         return number
+
+
+def fitting_boards(patterns: tuple[str, ...], known: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Choose boards by names and patterns ('stm32f*') among those that are known, by default all of labctl's.
+
+    A plain name is taken as it is. Raises ConfigError for a pattern that none fits.
+    """
+    known = boards.names() if known is None else known
+    chosen: list[str] = []
+    for pattern in patterns:
+        plain = not any(sign in pattern for sign in "*?[")
+        fitting = [pattern] if plain else [name for name in known if fnmatch.fnmatchcase(name, pattern)]
+        if not fitting:
+            raise ConfigError(f"no board fits {pattern!r}; boards: {', '.join(known)}")
+        chosen += fitting
+    return tuple(dict.fromkeys(chosen))
 
 
 def shunt_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from labctl.boards import clock_text
+from labctl.operations import BYTES_MAX, BYTES_MIN, families
 from labctl.report.memory import grouped, plain_table
 from labctl.report.text import Sentences
 from labctl.units import percent
@@ -40,6 +41,59 @@ class FirmwareRow:
     board_flash_bytes: int = 0
     board_ram_bytes: int = 0
     remark: str = ""
+
+
+@dataclass(frozen=True)
+class OperationRow:
+    """One operation: `step_bytes` is what its message is a multiple of (0: none), `images` are by board."""
+
+    operation: str
+    meaning: str
+    step_bytes: int
+    variants: tuple[str, ...]
+    implementations: tuple[str, ...]
+    images: Mapping[str, tuple[str, ...]]
+
+
+def operations_to_json(rows: Sequence[OperationRow]) -> list[dict[str, Any]]:
+    """Turn operations into objects for JSON; `bytes` is null for one without a message."""
+    return [
+        {
+            "operation": row.operation,
+            "meaning": row.meaning,
+            "bytes": {"min": BYTES_MIN, "max": BYTES_MAX, "step": row.step_bytes} if row.step_bytes else None,
+            "variants": list(row.variants),
+            "implementations": list(row.implementations),
+            "images": {board: list(names) for board, names in row.images.items()},
+        }
+        for row in rows
+    ]
+
+
+def render_operations(rows: Sequence[OperationRow]) -> Group:
+    """Lay out operations, and which image of each board holds which."""
+    table = plain_table("operation")
+    for heading in ("message", "variants", "in the window"):
+        table.add_column(heading, overflow="fold")
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for row in rows:
+        message = {0: "", 1: "any"}.get(row.step_bytes, f"× {row.step_bytes} B")
+        table.add_row(row.operation, message, " ".join(row.variants), row.meaning)
+    held: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for board, images in row.images.items():
+            for image in images:
+                held.setdefault((board, image), []).append(row.operation)
+    where = plain_table("board")
+    where.add_column("image")
+    where.add_column("holds", overflow="fold")
+    for (board, image), names in sorted(held.items(), key=lambda one: one[0][0]):
+        where.add_row(board, image, families(names))
+    return Group(table, Sentences([
+        f"A message has {BYTES_MIN} to {BYTES_MAX} bytes, as far as the board's RAM holds it; × 16 B: whole blocks.",
+        "Variants: key=inside, piece=N, offset=N; tables, workspace and ecp are the image's and go with every "
+        "operation.",
+    ]), "", where)
 
 
 def boards_to_json(boards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

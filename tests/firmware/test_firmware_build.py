@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,9 @@ from elftools.elf.elffile import ELFFile
 
 from labctl import boards
 from labctl.errors import FileFault
-from labctl.firmware_image import read_manifest
+from labctl.firmware import Image
+from labctl.firmware_image import read_manifest, write_binary
+from labctl.flash import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARD = "stm32vldiscovery"
@@ -361,3 +365,18 @@ def test_file_that_is_no_firmware(tmp_path: Path):
     subprocess.run(["arm-none-eabi-gcc", "-c", "other.c", "-o", "other.elf"], cwd=tmp_path, check=True)
     with pytest.raises(FileFault, match=r"without \.labctl_manifest"):
         read_manifest(other)
+
+
+def test_the_command_shown_for_a_binary_makes_what_is_flashed(build: Callable[..., Path], tmp_path: Path, monkeypatch):
+    """binutils' objcopy is the reference."""
+    monkeypatch.setattr("labctl.firmware.BUILD", tmp_path)
+    elf = build(image="null")
+    flashing = plan(Image(BOARD, "null", "Os", 24_000_000), "st-flash")
+    assert flashing.binary is not None
+    flashing.image.path.parent.mkdir(parents=True)
+    shutil.copy(elf, flashing.image.path)
+    subprocess.run(shlex.split(flashing.binary_text), check=True)
+    copied = flashing.binary.read_bytes()
+    write_binary(elf, flashing.binary)
+    assert copied == flashing.binary.read_bytes()
+    assert len(copied) == read_manifest(elf)["flash_bytes"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from labctl import boards, cli, firmware
+from labctl.cli.options import fitting_boards
 from labctl.errors import FileFault
 from labctl.firmware import PROFILES, Image
 from labctl.firmware_image import write_binary
@@ -173,8 +174,46 @@ def test_a_dry_run_shows_the_command_and_runs_nothing(capsys, empty):
     assert out == f"openocd -f board/stm32vldiscovery.cfg -c 'program {elf} verify reset exit'\n"
     assert "not built yet" in err
     status, out, _ = run(capsys, "flash", *options, "--tool", "st-flash")
-    assert out == f"st-flash --reset write {elf.removesuffix('elf')}bin 0x08000000\n"
+    binary = f"{elf.removesuffix('elf')}bin"
+    assert out.splitlines() == [
+        f"arm-none-eabi-objcopy -O binary --gap-fill 0xff {elf} {binary}", f"st-flash --reset write {binary} 0x08000000"
+    ]
     assert not (empty / "ran").exists() and not Path(firmware.BUILD).exists()
+
+
+def test_of_several_images_the_one_that_is_flashed_is_named(capsys, empty):
+    status, out, err = run(capsys, "flash", "--board", F0, "--dry-run")
+    assert status == 0 and "/Os-aes/firmware.elf" in out
+    assert "labctl: image aes of aes, others, ecc (--image names another)" in err
+    for options in (["--board", F0, "--image", "ecc"], ["--board", BOARD]):
+        assert "names another" not in run(capsys, "flash", *options, "--dry-run")[2]
+
+
+def test_operations_are_listed_with_what_they_take_and_where_they_are(capsys):
+    status, out, _ = run(capsys, "operations", "--board", "stm32[fv][0l]*", "--json")
+    assert status == 0
+    rows = {row["operation"]: row for row in json.loads(out)["operations"]}
+    assert rows["sha256"]["images"] == {F0: ["others"], BOARD: ["all", "others"]}
+    assert rows["ecdsa-p256.sign"]["images"] == {F0: ["ecc"], BOARD: ["all", "ecc"]}
+    assert rows["idle.stop"]["images"][F0] == ["aes"]
+    assert rows["aes-128-cbc"]["bytes"] == {"min": 16, "max": 16384, "step": 16}
+    assert rows["ecdsa-p256.sign"]["bytes"] is None
+    assert all(row["meaning"] for row in rows.values())
+    status, out, _ = run(capsys, "operations")
+    assert status == 0
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    names = [line.split()[0] for line in lines[2 : 2 + len(rows)]]
+    assert sorted(names) == sorted(rows)  # a line each
+
+
+def test_a_pattern_chooses_boards(capsys, empty):
+    status, out, _ = run(capsys, "list", "--board", "stm32f*", "--json")
+    assert status == 0
+    assert [row["board"] for row in json.loads(out)["boards"]] == [F0, "stm32f4discovery", "stm32f7discovery"]
+    status, _, err = run(capsys, "list", "--board", "lpc*")
+    assert status == 2 and "no board fits 'lpc*'" in err
+    assert fitting_boards(("stm32f*", BOARD), (F0, BOARD)) == (F0, BOARD)
 
 
 def test_a_dry_run_needs_no_tool_and_a_flash_does(capsys, empty):

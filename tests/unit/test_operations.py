@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from labctl.errors import ConfigError
-from labctl.operations import DEFAULT, EVERYWHERE, NAMES, canonical, families, parts, select, spelled, takes_message
+from labctl.operations import (
+    DEFAULT,
+    EVERYWHERE,
+    NAMES,
+    canonical,
+    families,
+    parts,
+    select,
+    spelled,
+    step_bytes,
+    takes_message,
+    variants_of,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,3 +95,23 @@ def test_variants_have_one_spelling(typed, variant):
 def test_variants_that_are_none(typed, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         canonical(typed)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "variants"),
+    [
+        ("aes-128-ecb", 16, "key piece offset"),
+        ("sm4-cbc.decrypt", 16, "key piece offset"),
+        ("aes-256-ctr", 1, "key piece offset"),
+        ("aes-192-ccm.encrypt", 1, "key offset"),
+        ("aes-128-gcm", 1, "key piece offset"),
+        ("sha384", 1, "piece offset"),
+        ("drbg", 1, "key piece offset"),
+        ("ecdh-p256.shared", 0, ""),
+        ("idle", 0, ""),
+    ],
+)
+def test_what_an_operation_takes(name, step, variants):
+    """firmware/PROTOCOL.md, the table of variants."""
+    assert step_bytes(name) == step
+    assert variants_of(name) == tuple(variants.split())
