@@ -152,7 +152,8 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
         warnings.append(
             f"a window of {quantity(mean_s, 's')} is shorter than {quantity(_BLUNT_TAUS * chain.tau_s, 's')}, "
             f"{_BLUNT_TAUS} time constants of shunt and decoupling: the energy rests on the correction, whose model of "
-            "a steady current at the edges is not in the uncertainty; measure more iterations in each window"
+            "a steady current at the edges is not in the uncertainty; repeat the operation in each window "
+            "(--iterations 10, or more)"
         )
     currents = [r.current_mean_a for r in measured.runs]
     if summarize(currents).mean < 0:
@@ -209,14 +210,11 @@ def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
         noise_a = math.sqrt(float(a @ chain.zero_covariance @ a)) * chain.current_per_unit
         reach_a = reach(n_samples) * noise_a
         high, low = (distance < reach_a / _MOSTLY_RATIO for distance in (high_a, low_a))
-        parts = []
-        if high or low:
-            named = ["peak current and greatest power"] * high + ["least power"] * low
-            parts.append(f"{' and '.join(named)} {'are' if high else 'is'} mostly noise")
+        for mostly, what in ((high, "peak current and greatest power are"), (low, "least power is")):
+            if mostly:
+                warnings.append(f"{what} mostly scope noise ({quantity(noise_a, 'A', 2)} rms)")
         if measured.ripple_w < measured.noise_w:
-            parts.append("the spread within runs is less than the noise taken off it")
-        if parts:
-            warnings.append(f"the scope's own noise is {quantity(noise_a, 'A', 2)} rms: {'; '.join(parts)}")
+            warnings.append("std within runs is rough: more noise was taken off than is left")
     if chain.tau_s:
         mean = np.array([r.current_mean_a for r in measured.runs])
         excess = summarize((moments.start @ a + a0) * chain.current_per_unit - mean)

@@ -56,7 +56,7 @@ class PerOperation:
         if self.duration.mean * n_iterations <= _LEAST_RATIO * base[0] or self.duration.mean <= 0:
             raise CaptureError(
                 f"the windows last no longer than the null windows ({self.duration.mean:.3g} s per operation is left); "
-                "measure more iterations in each window"
+                "repeat the operation in each window (--iterations 10, or more)"
             )
         self.energies_j = columns[2]
         self.current = summarize(columns[1] / columns[0])

@@ -31,7 +31,7 @@ REMEDIES = {
     "one edge, window cut by the end of the record": "lengthen the record, or lower the sample rate",
     "extra trigger edge": "look for glitches or ringing on the trigger line: more hysteresis, a bandwidth limit, or a "
     "better ground",
-    "too few samples": "raise the sample rate, or measure more iterations in each window",
+    "too few samples": "raise the sample rate, or repeat the operation in each window (--iterations 10)",
     "clipped samples": "take a larger range, or another offset",
     "gap": "record again: samples were lost inside the window",
 }

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 EXIT_PARTIAL = 4
 # What of a bench goes with the board that stands on it.
 _OF_BOARD = ("board", "supply_v", "world_supply_v")
-_N_ZEROS_APART = 3
 
 
 class Output:
-    """Progress on stderr and questions to the person, for the length of a command."""
+    """Progress on stderr and questions to the person, for the length of a command.
 
-    def __init__(self, *, quiet: bool) -> None:
+    Where stderr is no terminal nothing moves: then with `lines` each step is a line, unless `quiet`.
+    """
+
+    def __init__(self, *, quiet: bool, lines: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -43,6 +45,8 @@ class Output:
             transient=True,
             disable=quiet or not sys.stderr.isatty(),
         )
+        self._lines = lines and not quiet and not sys.stderr.isatty()
+        self._last: tuple[str, int] | None = None
         self._task = self._bar.add_task("opening the bench", total=None)
 
     def __enter__(self) -> Self:
@@ -57,6 +61,11 @@ class Output:
     def progress(self, text: str, done: int, total: int) -> None:
         """Show how far the work is."""
         self._bar.update(self._task, description=text, completed=done, total=total)
+        # Behind the first colon stands what changes within a step, as the file that is compiled.
+        step = (text.partition(":")[0], done)
+        if self._lines and step != self._last and done < total:
+            click.echo(f"{done + 1}/{total} {text}" if total > 1 else text, err=True)
+        self._last = step
 
     def ask(self, sentence: str) -> str:
         """Ask the person to do or type something, and return what was typed before Enter.
@@ -200,23 +209,28 @@ class Report:
         from labctl.report.calibration import sentence
         from labctl.report.table import render
         from labctl.report.text import Sentences
+        from labctl.units import size_text
 
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
         bench = _shared(self._benches)
         console.print(render(self._results, bench["name"], bench["emulated"], self.power, self._truths))
+        sentences = []
         for board, facts in self._benches.items():
             world_v = facts.get("world_supply_v")
             if world_v is not None and world_v != facts["supply_v"]:
                 where = f" for {board}" if len(self._benches) > 1 else ""
-                console.print(
+                sentences.append(
                     f"The true values are the world's, at nominally {world_v:g} V; the computation was told "
                     f"{facts['supply_v']:g} V{where}."
                 )
-        for text in _together(self._zeros):
-            console.print(text)
-        console.print(Sentences([sentence(calibration) for calibration in self._calibrations]))
+        sentences += [_together(self._zeros), *map(sentence, self._calibrations)]
+        console.print(Sentences(sentences))
         folders = ", ".join(sorted({str(path.parent) for path in self.paths}))
-        console.print(f"Captures{' and figures' if self.figures else ''} in {folders}", soft_wrap=True)
+        pictures = [path.with_suffix(".png") for path in self.paths] if self.figures else []
+        n_bytes = sum(path.stat().st_size for path in (*self.paths, *pictures) if path.is_file())
+        console.print(
+            f"Captures{' and figures' if self.figures else ''} in {folders} ({size_text(n_bytes)})", soft_wrap=True
+        )
 
 
 def _shared(benches: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -234,11 +248,11 @@ def _shared(benches: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {**shared, "boards": of_board}
 
 
-def _together(zeros: list[str]) -> list[str]:
-    """Say many zero readings in one sentence."""
-    if len(zeros) <= _N_ZEROS_APART:
-        return zeros
-    return [f"Zero: {len(zeros)} readings, one for each image. The first: {zeros[0].removeprefix('Zero: ')}"]
+def _together(zeros: list[str]) -> str:
+    """Say several zero readings in one sentence."""
+    if len(zeros) == 1:
+        return zeros[0]
+    return f"Zero: {len(zeros)} readings, one for each image. The first: {zeros[0].removeprefix('Zero: ')}"
 
 
 def _zero_sentence(capture: Capture) -> str:

@@ -32,8 +32,9 @@ class Subject:
 Row = Result | Subject
 
 N_COLUMNS_OF_LINE = 22
-# More rows than these are counted instead of named.
+# More rows than these are counted instead of named, and all rows of a page are from three on.
 N_NAMED = 4
+_N_ALL = 3
 
 # In the order of a label.
 _TEXTS: dict[str, Callable[[Any], str]] = {
@@ -85,7 +86,7 @@ class Labels:
     def names(self, rows: Sequence[Row]) -> str:
         """Name several rows in a sentence: a few one by one, all of many as all."""
         names = list(dict.fromkeys(self.name(row) for row in rows))
-        if len(rows) > N_NAMED and len(rows) == len(self._rows):
+        if _N_ALL <= len(rows) == len(self._rows):
             return f"all {len(rows)} rows"
         if len(names) > N_NAMED:
             return f"{', '.join(names[: N_NAMED - 1])} and {len(names) - N_NAMED + 1} others"
@@ -100,7 +101,7 @@ class Labels:
 
 
 def missing_sentences(rows: Sequence[MissingRow], present: Sequence[Row] = ()) -> list[str]:
-    """Say which rows there are not, those of one reason in one sentence, named so that none is taken for a `present`."""
+    """Say which rows there are not, by reason, named so that none is taken for one that is `present`."""
     subjects = [Subject.of(row.board, row.operation) for row in rows]
     labels = Labels([*subjects, *present])
     by_reason: dict[str, list[Subject]] = {}

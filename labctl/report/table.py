@@ -13,8 +13,9 @@ from rich.text import Text
 
 from labctl.boards import clock_text
 from labctl.model import Contribution, Result
+from labctl.report.footnotes import footnotes
 from labctl.report.labels import N_NAMED, Labels
-from labctl.report.text import N_COLUMNS, Sentences, wrap
+from labctl.report.text import N_COLUMNS, NO_BREAK, Sentences, wrap
 from labctl.units import NOT_KNOWN, percent, quantity, with_uncertainty
 
 Truth = Mapping[str, float]
@@ -38,6 +39,10 @@ SPREAD_KEYS = (
     *("energy_shape", "energy_outliers", "power_noise_w"),
 )
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
+_CIPHERS = ("aes-", "sm4-")
+_MARK = "*"
+# Throughputs of less, in MiB/s, are printed in KiB/s.
+_MIB_FROM = 0.1
 _N_SHARES = 4
 _SHARE_MIN_RATIO = 0.005  # less rounds to 0 %
 
@@ -84,6 +89,8 @@ def render(
     `power` is "dut" or "supply"; `truths` as for `to_json_rows`.
     """
     truths = truths if truths is not None else [None] * len(results)
+    order = _side_by_side(results)
+    results, truths = [results[k] for k in order], [truths[k] for k in order]
     labels = Labels(results)
     heading = "\n".join(wrap(_heading(results, bench_name, emulated)))
     parts: list[Any] = [Text(heading, style="bold"), Text(_explanation(results, power))]
@@ -92,13 +99,28 @@ def render(
     if results:
         parts += ["", _results_table(results, truths, labels), "", _sizing_table(results, labels), ""]
     if any(result.throughput_mib_s is not None for result in results):
-        parts += [_message_table(results, labels), ""]
+        parts += [_message_table(results, labels), Sentences(_of_two_passes(results)), ""]
     if any(result.energy_shape for result in results):
         parts += [_spread_table(results, labels), ""]
     if any(result.budget.get("energy") for result in results):
         parts += [_budget_table(results, labels), ""]
-    parts.append(Sentences(_warnings(results, labels)))
+    parts.append(Sentences(footnotes(results, labels)))
     return Group(*parts)
+
+
+def _side_by_side(results: Sequence[Result]) -> list[int]:
+    """Order the rows of several boards so that one operation on all of them stands together; else as they come."""
+    boards = list(dict.fromkeys(result.board for result in results))
+    if len(boards) < 2:
+        return list(range(len(results)))
+    names = list(dict.fromkeys(result.operation for result in results))
+    settings = list(dict.fromkeys(map(_settings, results)))
+    return sorted(range(len(results)), key=lambda k: (
+        names.index(results[k].operation), settings.index(_settings(results[k])), boards.index(results[k].board)))
+
+
+def _settings(result: Result) -> tuple[str | int | None, ...]:
+    return result.operation, result.bytes, result.implementation, result.profile, result.variant
 
 
 def _heading(results: Sequence[Result], bench_name: str, emulated: bool) -> str:
@@ -204,17 +226,38 @@ def _message_table(results: Sequence[Result], labels: Labels) -> Table:
     table = _plain_table("operation")
     for heading in ("\nthroughput", "cycles\nper byte", "energy\nper byte"):
         table.add_column(heading, justify="right", overflow="fold")
-    for result in results:
-        if result.throughput_mib_s is None or not result.bytes:
-            continue
+    shown = [result for result in results if result.throughput_mib_s is not None and result.bytes]
+    rates = _rates([result.throughput_mib_s or 0.0 for result in shown])
+    for result, rate in zip(shown, rates, strict=True):
         cycles = NOT_KNOWN if result.cycles_per_byte is None else f"{result.cycles_per_byte:.1f}"
-        values = [_rate(result.throughput_mib_s), cycles, quantity(result.energy_mean_j / result.bytes, "J")]
-        table.add_row(Text(labels.label(result, 46)), *(Text(value) for value in values))
+        mark = _MARK if _has_two_passes(result) else ""
+        values = [rate, cycles, quantity(result.energy_mean_j / (result.bytes or 1), "J")]
+        table.add_row(Text(labels.label(result, 46) + mark), *(Text(value) for value in values))
     return table
 
 
-def _rate(mib_s: float) -> str:
-    return f"{mib_s:.3g} MiB/s" if mib_s >= 0.1 else f"{1024 * mib_s:.3g} KiB/s"
+def _has_two_passes(result: Result) -> bool:
+    """Tell whether an operation encrypts its message and then decrypts it: a cipher's, without a direction."""
+    return result.operation.startswith(_CIPHERS) and "." not in result.operation
+
+
+def _of_two_passes(results: Sequence[Result]) -> list[str]:
+    names = list(dict.fromkeys(r.operation for r in results if r.throughput_mib_s is not None and _has_two_passes(r)))
+    if not names:
+        return []
+    return [f"{_MARK} Two passes: the message is encrypted, then decrypted, and a byte of it counts once for both. One "
+            f"pass alone: {names[0]}.encrypt, .decrypt."]
+
+
+def _rates(mib_s: Sequence[float]) -> list[str]:
+    """Print throughputs in one unit, that which suits the least."""
+    factor, unit = (1, "MiB/s") if min(mib_s) >= _MIB_FROM else (1024, "KiB/s")
+    return [f"{_three_digits(factor * value)} {unit}" for value in mib_s]
+
+
+def _three_digits(value: float) -> str:
+    """Print a number without a prefix, with three significant digits or all before its point."""
+    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def _spread_table(results: Sequence[Result], labels: Labels) -> Table:
@@ -256,7 +299,9 @@ def _budget_table(results: Sequence[Result], labels: Labels) -> Table:
     table.add_column("shares of the energy's variance", overflow="fold")
     width = N_COLUMNS - 2 - max(len(line) for name in ("operation", *names) for line in name.split("\n"))
     for name, text in zip(names, texts, strict=True):
-        table.add_row(Text(name), Text("\n".join(wrap(text, width))))
+        # A share stays with its name.
+        whole = ", ".join(share.replace(" ", NO_BREAK) for share in text.split(", "))
+        table.add_row(Text(name), Text("\n".join(wrap(whole, width))))
     return table
 
 
@@ -273,19 +318,6 @@ def shares(contributions: Sequence[Contribution]) -> str:
     named = [f"{name} {100 * variance / total:.0f} %" for name, variance in shown]
     rest = total - sum(variance for _, variance in shown)
     return ", ".join(named + ([f"others {100 * rest / total:.0f} %"] if rest >= _SHARE_MIN_RATIO * total else []))
-
-
-def _warnings(results: Sequence[Result], labels: Labels) -> list[str]:
-    by_sentence: dict[str, list[Result]] = {}
-    for result in results:
-        counts = [
-            f"{number} of its windows were {what}"
-            for number, what in ((result.n_refused, "refused"), (result.n_clipped, "clipped"))
-            if number
-        ]
-        for sentence in dict.fromkeys((*result.warnings, *counts)):
-            by_sentence.setdefault(sentence, []).append(result)
-    return [f"{labels.names(rows)}: {sentence}" for sentence, rows in by_sentence.items()]
 
 
 def _strict(value: Any) -> Any:

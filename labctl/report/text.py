@@ -11,7 +11,7 @@ from rich.text import Text
 
 N_COLUMNS = 80
 EMULATED = "emulated (currents are a model, not silicon)"
-_NO_BREAK = "\u00a0"
+NO_BREAK = "\u00a0"
 _UNITS = "%|°C|ppm|ohm|cycles|bytes|samples|runs|windows|[afpnuµmkMGT]?(?:A|V|W|J|s|C|F|Ω|Hz|B|S/s|pts)"
 _BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?![\w/]))")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -23,10 +23,10 @@ def wrap(text: str, width: int = N_COLUMNS) -> list[str]:
 
     "12.5 mA" and "± 3 %" stay on one line. Only a word that is longer than a line is longer than `width`.
     """
-    kept = _AFTER_SIGN.sub(_NO_BREAK, _BEFORE_UNIT.sub(_NO_BREAK, text))
+    kept = _AFTER_SIGN.sub(NO_BREAK, _BEFORE_UNIT.sub(NO_BREAK, text))
     # textwrap breaks at spaces of ASCII only; rich would break at a no-break space too.
     lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False)
-    return [line.replace(_NO_BREAK, " ") for line in lines]
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def printable(text: str) -> str:

@@ -87,19 +87,19 @@ def test_noise_that_both_ends_of_a_shunt_share_is_not_taken_off_their_difference
 
 
 def test_extremes_that_noise_alone_would_reach_are_named_once():
-    (text,) = warned(measured(SIGNAL // 3 + NOISE, ZERO))
+    most, least, spread = warned(measured(SIGNAL // 3 + NOISE, ZERO))
     # One normal value in 2000 exceeds 3.29 standard deviations; the codes go three from the mean.
-    assert "the scope's own noise is 100 µA rms" in text
-    assert "peak current and greatest power and least power are mostly noise" in text
-    assert "the spread within runs is less than the noise taken off it" in text  # one code of it, and two of noise
+    assert most == "peak current and greatest power are mostly scope noise (100 µA rms)"
+    assert least == "least power is mostly scope noise (100 µA rms)"
+    # One code of it, and two of noise.
+    assert spread == "std within runs is rough: more noise was taken off than is left"
 
 
 def test_a_peak_far_above_the_noise_is_the_duts():
     # 100 codes up once in a while, and never down: only the least power is noise; the ripple is far above it.
     peaks = np.where(np.arange(3000) % 50 == 0, 100, 0).astype(np.int16)
     (text,) = warned(measured(peaks + NOISE, ZERO))
-    assert "rms: least power is mostly noise" in text
-    assert "of ripple are left" not in text
+    assert text == "least power is mostly scope noise (100 µA rms)"
     assert warned(measured(40 * SIGNAL + NOISE, ZERO)) == []
     assert warned(measured(SIGNAL, record_of(CH1=np.zeros(1000, np.int16)))) == []
 

@@ -201,7 +201,7 @@ def test_nineteen_samples_are_too_few_and_twenty_are_enough():
     text = refusal(record_of([(0, 50), (1, 19), (0, 50)]))
     assert "too few samples" in text
     assert "19.0 samples in the window, 20 needed" in text
-    assert "raise the sample rate, or measure more iterations" in text
+    assert "raise the sample rate, or repeat the operation in each window (--iterations 10)" in text
 
 
 def test_unknown_channel_and_edge_are_configuration_errors():

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from labctl.errors import Unsupported
 from labctl.model import Contribution, MissingRow, Operation, Result
+from labctl.operations import NAMES
 from labctl.report.labels import missing_sentences, missing_to_json
 from labctl.report.table import SPREAD_KEYS, render, shares, to_json_rows
 
@@ -270,8 +271,8 @@ def test_what_a_byte_costs_stands_in_a_table_where_there_are_messages():
         result(operation="busy", bytes=None, **{**SET, "throughput_mib_s": None, "cycles_per_byte": None}),
     ]
     lines = lines_of(rows)
-    # 9.214 uJ over 64 and 16 bytes.
-    assert "sha256 0.319 MiB/s 71.7 144 nJ" in lines
+    # 9.214 uJ over 64 and 16 bytes; 1024 times 0.3191 and 0.005, in the unit of the least.
+    assert "sha256 327 KiB/s 71.7 144 nJ" in lines
     assert "drbg 5.12 KiB/s n/a 576 nJ" in lines
     assert len([line for line in lines if line.startswith("busy")]) == 2
     assert not any("throughput" in line for line in lines_of(rows[2:]))
@@ -354,3 +355,73 @@ def test_a_row_that_there_is_not_is_not_named_like_one_that_is_there():
     assert missing_sentences([row], [result(**SET)]) == ["no result for sha256 (16384 B): the DUT refuses: no"]
     assert missing_sentences([row], [result(**SET, variant="key=inside"), result(**SET)]) == [
         "no result for sha256 (16384 B, plain): the DUT refuses: no"]
+
+
+@pytest.mark.parametrize(
+    ("mib_s", "shown"),
+    [
+        ([0.12, 0.3191], ["0.120 MiB/s", "0.319 MiB/s"]),
+        ([0.09, 0.25, 2.0], ["92.2 KiB/s", "256 KiB/s", "2048 KiB/s"]),
+        ([99.96, 0.5, 10.0], ["100 MiB/s", "0.500 MiB/s", "10.0 MiB/s"]),
+    ],
+)
+def test_throughputs_have_one_unit_and_keep_their_digits(mib_s, shown):
+    lines = lines_of([result(bytes=16 * n, **{**SET, "throughput_mib_s": one}) for n, one in enumerate(mib_s, 1)])
+    assert [" ".join(line.split()[3:5]) for line in lines if "iB/s" in line] == shown
+
+
+def test_an_operation_of_two_passes_is_marked():
+    rows = [result(operation=name, **SET) for name in ("aes-128-ctr", "aes-128-ctr.encrypt", "sm4-cbc", "sha256")]
+    lines = lines_of(rows)
+    marked = [line.split()[0] for line in lines if "MiB/s" in line]
+    assert marked == ["aes-128-ctr*", "aes-128-ctr.encrypt", "sm4-cbc*", "sha256"]
+    note = "* Two passes: the message is encrypted, then decrypted, and a byte of it counts once for both."
+    assert note in " ".join(lines)
+    assert "One pass alone: aes-128-ctr.encrypt, .decrypt." in " ".join(lines)
+    assert "Two passes" not in " ".join(lines_of(rows[1:2]))
+    # All that have a direction by name have two passes without one, and nothing else has.
+    for name in NAMES:
+        is_marked = any(f"{name}*" in line for line in lines_of([result(operation=name, **SET)]))
+        assert is_marked is (f"{name}.encrypt" in NAMES), name
+
+
+def test_one_operation_on_several_boards_stands_together():
+    f1, f4 = {"board": "stm32vldiscovery"}, {"board": "stm32f4discovery"}
+    rows = [result(**f1, **SET), result(**f1, bytes=256, **SET), result(operation="sm3", **f1, **SET),
+            result(**f4, **SET), result(operation="sm3", **f4, **SET), result(**f4, bytes=256, **SET)]
+    for row, throughput in zip(rows, (0.3, 0.4, 0.5, 0.6, 0.7, 0.8), strict=True):
+        object.__setattr__(row, "throughput_mib_s", throughput)
+    lines = lines_of(rows)
+    assert [line.split(" MiB/s")[0].split()[-1] for line in lines if "MiB/s" in line] == [
+        "0.300", "0.600", "0.400", "0.800", "0.500", "0.700"]
+    # True values go with their rows, and JSON keeps the order in which captures were taken.
+    truths = [{"duration_s": n} for n in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
+    printed = text(rows, "desk-3", False, "dut", truths)
+    assert [line.split()[2] for line in printed.splitlines() if "true value" in line] == [
+        f"{n}.000000" for n in (1, 4, 2, 6, 3, 5)]
+    assert [row["throughput_mib_s"] for row in to_json_rows(rows)] == [0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+
+
+def test_warnings_that_differ_in_quantities_are_one():
+    values = (("0.91 mA", 3), ("220 \u00b5A", 3), ("1.3 A", 3), ("1 A", 4))
+    rows = [result(operation=f"op-{n}", warnings=(f"noise of {value}, in {n_runs} of 20 runs",))
+            for n, (value, n_runs) in enumerate(values)]
+    lines = lines_of(rows)
+    assert "op-0, op-1, op-2: noise of 220 \u00b5A to 1.3 A, in 3 of 20 runs" in lines
+    assert "op-3: noise of 1 A, in 4 of 20 runs" in lines
+    assert "op-0, op-1: noise of 1.5 to 20 mA" in lines_of(
+        [result(operation=f"op-{n}", warnings=(f"noise of {value} mA",)) for n, value in enumerate((20, 1.5))])
+
+
+def test_what_is_of_three_rows_that_are_all_names_none():
+    rows = [result(operation=f"op-{n}", warnings=("too short",)) for n in range(3)]
+    assert "all 3 rows: too short" in lines_of(rows)
+
+
+@pytest.mark.parametrize("n_letters", range(1, 40))
+def test_a_share_stays_with_its_name(n_letters):
+    names = [f"{'x' * n_letters}", "channel gain", "supply", "decoupling", "z"]
+    parts = tuple(Contribution(name, "B", "rectangular", 1.0, "1", 1.0) for name in names)
+    printed = text([result(operation="ecdsa-p256.verify", budget={"energy": parts})], "desk-3", False)
+    for share in (f"{'x' * n_letters} 20 %", "channel gain 20 %", "supply 20 %", "decoupling 20 %"):
+        assert share in printed
