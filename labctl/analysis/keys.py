@@ -1,6 +1,7 @@
 """Names of errors, so that results which share an error can be told: equal keys, one and the same error.
 
-The shunt's error belongs to a bench, a gain error to one instrument, channel and range, a zero reading's to itself.
+The shunt's error belongs to a bench, whichever of its boards it feeds, that of the supply to the bench and the board,
+a gain error to one instrument, channel and range, a zero reading's to itself.
 """
 
 from __future__ import annotations
@@ -25,13 +26,22 @@ def instrument(identity: Identity) -> str:
 
 
 def bench(facts: Mapping[str, Any], identity: Identity) -> str:
-    """Name a bench by the facts of it that a capture carries, and by its instrument.
+    """Name a bench with one of its boards: what is the board's own, or wired to it, is another for each.
 
-    Each emulated seed is a bench, and each board: another shunt, supply and decoupling.
+    That is supply, decoupling and cables; what is the bench's goes by `place`.
     """
-    seed = f" seed {facts['seed']}" if "seed" in facts else ""
     board = f" with {facts['board']}" if "board" in facts else ""
-    return f"{facts.get('name', 'bench')}{seed}{board}, {instrument(identity)}"
+    return f"{_name(facts)}{board}, {instrument(identity)}"
+
+
+def place(facts: Mapping[str, Any], identity: Identity) -> str:
+    """Name a bench by the facts of it that a capture carries, and by its instrument; each emulated seed is a bench."""
+    return f"{_name(facts)}, {instrument(identity)}"
+
+
+def _name(facts: Mapping[str, Any]) -> str:
+    seed = f" seed {facts['seed']}" if "seed" in facts else ""
+    return f"{facts.get('name', 'bench')}{seed}"
 
 
 def settings(channel: Channel) -> dict[str, Any]:
@@ -46,15 +56,17 @@ class Keys:
 
     bench: str = ""
     instrument: str = ""
+    place: str = ""
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None, identity: Identity) -> Keys:
         """Make the keys for a capture with these facts of its bench; without facts nothing is shared."""
-        return cls(bench(facts, identity), instrument(identity)) if facts else cls()
+        return cls(bench(facts, identity), instrument(identity), place(facts, identity)) if facts else cls()
 
     def shunt(self, shunt: Shunt) -> str:
-        """Name the error of the shunt; another tolerance is another resistor."""
-        return self._of_bench(f"shunt {shunt.resistance_ohm:g} ohm +-{shunt.tolerance_ratio:g}")
+        """Name the error of the shunt, which a bench has one of; another tolerance is another resistor."""
+        text = f"shunt {shunt.resistance_ohm:g} ohm +-{shunt.tolerance_ratio:g}"
+        return f"{text}, {self.place}" if self.place else ""
 
     def supply(self, supply: Supply) -> str:
         """Name the error of the supply's voltage; another tolerance is another supply, or another reading of it."""

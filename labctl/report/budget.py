@@ -33,6 +33,8 @@ _MANY_DEGREES = 1000
 _TOLD_RATIO = 0.005
 _N_IN_MATRIX = 3
 _WORD_MAX = 24
+# Errors of one name, by what makes another of them: a reading is itself, a channel's error that of its range.
+_OF_READING, _OF_RANGE = ("zero", "null"), ("gain CH", "offset")
 _DISTRIBUTIONS = {"rectangular": "rect.", "normal": "normal"}
 _POWERS = {"dut": "power and energy are the DUT's", "supply": "power and energy are the supply's, shunt included"}
 _DIGITS = {
@@ -57,11 +59,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Subject:
-    """A file with its budgets: of a result, or of a calibration. `bench_key` is equal for captures of one bench."""
+    """A file with its budgets: of a result, or of a calibration.
+
+    `place` is equal for captures of one bench, `bench_key` for those of one board on it; both are empty where the bench
+    is not known.
+    """
 
     path: str
     bench: Mapping[str, Any]
     bench_key: str
+    place: str
     lines: tuple[Line, ...]
     result: Result | None = None
     calibration: Calibration | None = None
@@ -78,10 +85,10 @@ def subject_of(
     """
     facts = capture.provenance.get("bench", {})
     record = next(iter(capture.records.values()))
-    key = keys.bench(facts, record.instrument) if facts else ""
+    key, place = (keys.bench(facts, record.instrument), keys.place(facts, record.instrument)) if facts else ("", "")
     if capture.provenance.get("what") == _CALIBRATION and len(capture.calibrations) == 1:
         (calibration,) = capture.calibrations
-        return Subject(capture.path, facts, key, (_line_of(calibration),), calibration=calibration)
+        return Subject(capture.path, facts, key, place, (_line_of(calibration),), calibration=calibration)
     try:
         result, (terms, model) = examine(capture, power)
     except CaptureError as error:
@@ -93,7 +100,7 @@ def subject_of(
         checked = None if tried is None else validate(found.expanded, tried)
         lines.append(Line(name, unit, value_of(result, name), found, result.budget[name], checked))
     kept = tuple(line for line in lines if line.quantity in quantities)
-    return Subject(capture.path, facts, key, kept, result=result, warnings=result.warnings)
+    return Subject(capture.path, facts, key, place, kept, result=result, warnings=result.warnings)
 
 
 def _line_of(calibration: Calibration) -> Line:
@@ -227,10 +234,12 @@ def _comparison(subjects: Sequence[Subject], name: str) -> list[Any]:
     unit = UNITS[QUANTITIES.index(name)]
     found = correlation(results, name)
     shown = list(range(len(results))) if len(results) <= _N_IN_MATRIX else [0]
-    benches = list(dict.fromkeys(s.bench_key for s in subjects))
+    benches = list(dict.fromkeys(s.place for s in subjects))
+    boards = list(dict.fromkeys(r.board for r in results))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right", no_wrap=True)
-    longest = max(len(word) for s in subjects for word in label(s).split())
+    named = [f"{label(s)}, {r.board}" if len(boards) > 1 else label(s) for s, r in zip(subjects, results, strict=True)]
+    longest = max(len(word) for text in named for word in text.split())
     table.add_column("result", overflow="fold", min_width=min(longest, _WORD_MAX))
     table.add_column("bench", no_wrap=True)
     table.add_column(name, justify="right", overflow="fold")
@@ -245,13 +254,13 @@ def _comparison(subjects: Sequence[Subject], name: str) -> list[Any]:
             over = _over(compared.value, compared.expanded)
             shared += [c.name for c in result.budget[name] if c.key in compared.shared_keys and c.name not in shared]
         table.add_row(
-            str(k + 1), Text(label(subject)), _bench_letter(benches, subject.bench_key),
+            str(k + 1), Text(named[k]), _bench_letter(benches, subject.place),
             Text("\n± ".join(with_uncertainty(value_of(result, name), result.intervals[name].expanded, unit)
                              .split(" ± "))),
             Text(over), *(f"{found[k, i]:.2f}" for i in shown),
         )
     return [Text(f"The {name} of {len(results)} results beside each other", style="bold"), table,
-            Sentences(_of_benches(benches, shared))]
+            Sentences([*_of_benches(benches, len(boards)), *_of_errors(shared, _apart(subjects, name))])]
 
 
 def _over(value: float, expanded: float) -> str:
@@ -267,16 +276,23 @@ def _bench_letter(benches: Sequence[str], key: str) -> str:
     return chr(ord("A") + place) if len(benches) <= 26 else str(place + 1)
 
 
-def _of_benches(benches: Sequence[str], shared: Sequence[str]) -> list[str]:
+def _of_benches(benches: Sequence[str], n_boards: int) -> list[str]:
     known = [b for b in benches if b]
+    on_boards = f", on {n_boards} boards" if n_boards > 1 else ""
     sentences = []
     if len(benches) == 1 and known:
-        sentences.append(f"All were taken on one bench ({known[0]}).")
+        sentences.append(f"All were taken on one bench ({known[0]}){on_boards}.")
     elif known:
         named = "; ".join(f"{_bench_letter(benches, b)}: {b}" for b in known)
-        sentences.append(f"They were taken on {len(benches)} benches ({named}).")
+        sentences.append(f"They were taken on {len(benches)} benches ({named}){on_boards}.")
     if "" in benches:
         sentences.append("A capture whose bench is not known (?) shares nothing that is known.")
+    return sentences
+
+
+def _of_errors(shared: Sequence[str], apart: Mapping[str, Sequence[str]]) -> list[str]:
+    """Say which errors are one and the same in the first result and another, and why others are not."""
+    sentences = []
     if shared:
         sentences.append(
             "One and the same error in both, which cancels in a ratio but for what it does differently to them: "
@@ -284,8 +300,35 @@ def _of_benches(benches: Sequence[str], shared: Sequence[str]) -> list[str]:
         )
     else:
         sentences.append("No error is the same in result 1 and another: in a ratio all of them add up.")
+    if apart:
+        named = "; ".join(f"{', '.join(names)} ({why})" for why, names in apart.items())
+        sentences.append(f"Separate errors, which add up in a ratio: {named}.")
     sentences.append("± is the expanded uncertainty (95 %).")
     return sentences
+
+
+def _apart(subjects: Sequence[Subject], name: str) -> dict[str, list[str]]:
+    """Name the errors of one name that are not the same in the first result and another, by what makes them two."""
+    first, *others = subjects
+    found: dict[str, list[str]] = {}
+    for subject in others:
+        assert first.result is not None and subject.result is not None
+        known = {c.name: c.key for c in first.result.budget[name] if c.key}
+        for c in subject.result.budget[name]:
+            if c.key and known.get(c.name, c.key) != c.key:
+                names = found.setdefault(_why_apart(c, first, subject), [])
+                names += [c.name] if c.name not in names else []
+    return found
+
+
+def _why_apart(c: Contribution, first: Subject, other: Subject) -> str:
+    if c.name.startswith(_OF_READING):
+        return "another reading"
+    if c.name.startswith(_OF_RANGE):
+        return "another range, or another scope" if first.place != other.place else "another range"
+    if first.place != other.place:
+        return "another bench"
+    return "another board" if first.bench_key != other.bench_key else "stated otherwise"
 
 
 def _input(value: float, unit: str) -> str:

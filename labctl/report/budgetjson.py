@@ -127,7 +127,7 @@ def _comparison(subjects: Sequence[Subject], quantity: str) -> dict[str, Any]:
             "denominator": 0,
             "value": found.value,
             **_interval(found.interval),
-            "same_bench": bool(subjects[0].bench_key) and subjects[0].bench_key == subjects[k].bench_key,
+            "same_bench": bool(subjects[0].place) and subjects[0].place == subjects[k].place,
             "shared_keys": list(found.shared_keys),
             "contributions": [_contribution(c, total) for c in found.contributions],
         })

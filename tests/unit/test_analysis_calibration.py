@@ -230,14 +230,17 @@ def _made(kind, value, *parts):
                        "2026-11-01T00:00:00Z", "2027-11-01T00:00:00Z")
 
 
-def test_each_board_is_a_bench_of_its_own():
-    """Shunt, supply, decoupling and delay go with the board; gain and time base with the scope alone."""
+def test_boards_of_a_bench_share_its_shunt_and_no_supply():
+    """Supply, decoupling and delay go with the board, the shunt with the bench, gain and time base with the scope."""
     facts = {"name": "emulated", "seed": 1}
     one, other = (keys.Keys.of({**facts, "board": board}, WHO) for board in ("stm32f4discovery", "stm32f7discovery"))
     shunt, supply = Shunt(1.3, decoupling_f=4.7e-6), Supply(3.3)
-    for name in (lambda k: k.shunt(shunt), lambda k: k.supply(supply), lambda k: k.decoupling(shunt),
-                 lambda k: k.skew("CH1")):
+    for name in (lambda k: k.supply(supply), lambda k: k.decoupling(shunt), lambda k: k.skew("CH1")):
         assert name(one) != name(other)
+    assert one.shunt(shunt) == other.shunt(shunt) != ""
+    elsewhere = keys.Keys.of({**facts, "seed": 2, "board": "stm32f4discovery"}, WHO)
+    assert elsewhere.shunt(shunt) != one.shunt(shunt)
+    assert one.shunt(Shunt(1.3, 0.02)) != one.shunt(shunt)
     assert one.gain(channel()) == other.gain(channel())
     assert one.timebase() == other.timebase()
     # A capture from before benches had a board keeps its name.

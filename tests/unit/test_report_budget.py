@@ -160,6 +160,61 @@ def test_results_of_one_bench_and_of_two_are_compared():
     json.dumps(document, allow_nan=False)
 
 
+def on_board(board, facts, *arguments, supply_v=3.3, **options):
+    capture = capture_of(*arguments, **options)
+    wiring = dataclasses.replace(WIRING, supply=Supply(supply_v))
+    return dataclasses.replace(capture, wiring=wiring, board={**capture.board, "name": board},
+                               provenance={"bench": {**facts, "board": board}})
+
+
+@pytest.mark.parametrize(
+    "facts", [{"name": "desk", "emulated": False}, {"name": "emulated", "emulated": True, "seed": 3}]
+)
+def test_two_boards_of_one_bench_share_its_shunt_and_have_rails_of_their_own(facts):
+    drops_v, volts = (13e-3, 20e-3), (3.3, 3.0)
+    first = subject_of(on_board("f1", facts, 300, drops_v[0], supply_v=volts[0]), quantities=("energy",))
+    other = subject_of(on_board("f4", facts, 380, drops_v[1], supply_v=volts[1]), quantities=("energy",))
+    (found,) = to_json([first, other], "dut")["comparison"]["energy"]["ratios"]
+    # E = (V - x) x T / R: the shunt's 1 % cancels, each rail's 1 % counts by V/(V - x), and of the gain's 2 %, the
+    # same for both, what (V - 2 x)/(V - x) differs by is left.
+    x_v = [drop * 1.0005 for drop in drops_v]
+    rails = [0.01 / math.sqrt(3) * v / (v - x) for v, x in zip(volts, x_v, strict=True)]
+    gains = [0.02 / math.sqrt(3) * (v - 2 * x) / (v - x) for v, x in zip(volts, x_v, strict=True)]
+    named = ("shunt", "supply", "gain CH1", "time base")
+    own = [c.effect / s.lines[0].value for s in (first, other) for c in s.lines[0].contributions if c.name not in named]
+    assert found["standard"] / found["value"] == pytest.approx(
+        math.hypot(*rails, gains[0] - gains[1], *own), rel=1e-3)
+    assert math.hypot(*own) < 0.25 * math.hypot(*rails)
+    assert found["same_bench"] is True
+    assert {key.split()[0] for key in found["shared_keys"]} == {"shunt", "gain", "time"}
+
+    page = words(page_of(first, other))
+    assert "All were taken on one bench" in page
+    assert "on 2 boards." in page
+    assert "supply, skew (another board)" in page
+    assert "sha256, 64 B, f4" in page
+
+
+def test_why_an_error_is_counted_twice():
+    facts = {"name": "desk", "emulated": False}
+    first = subject_of(on_board("f1", facts), quantities=("energy",))
+    capture = on_board("f1", facts, supply_v=5.0)
+    drop = capture.records["series"].channels["CH1"]
+    drop = dataclasses.replace(drop, scale=2e-6, codes=drop.codes // 2)
+    zero = Record({"CH1": Channel("CH1", np.ones((1, 1000), np.int16), 2e-6, 0.0)}, DT_S, np.zeros(1),
+                  capture.records["series"].instrument)
+    series = capture.records["series"]
+    records = {"series": dataclasses.replace(series, channels={**series.channels, "CH1": drop}), "zero": zero}
+    other = subject_of(dataclasses.replace(capture, records=records), quantities=("energy",))
+    page = words(page_of(first, other))
+    assert "Separate errors, which add up in a ratio:" in page
+    for said in ("supply (stated otherwise)", "gain CH1 (another range)", "zero quantisation CH1 (another reading)"):
+        assert said in page
+    assert "Separate errors" not in words(page_of(first, first))
+    elsewhere = subject_of(on_board("f1", {"name": "window"}, serial="2"), quantities=("energy",))
+    assert re.search(r"shunt, .*supply.* \(another bench\)", words(page_of(first, elsewhere)))
+
+
 def test_many_results_still_fit_the_page():
     subjects = [subject_of(capture_of(name=f"ecdsa-p256.operation-{k}"), quantities=("energy",)) for k in range(12)]
     page = page_of(*subjects)
