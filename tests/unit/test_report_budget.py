@@ -191,7 +191,7 @@ def test_two_boards_of_one_bench_share_its_shunt_and_have_rails_of_their_own(fac
     page = words(page_of(first, other))
     assert "All were taken on one bench" in page
     assert "on 2 boards." in page
-    assert "supply, skew (another board)" in page
+    assert "supply (another board)" in page
     assert "sha256, 64 B, f4" in page
 
 
