@@ -125,7 +125,7 @@ def test_the_typical_current_is_that_of_the_clock(name: str, clock_hz: float | N
 
 
 def test_a_board_that_draws_what_it_should_is_not_far_from_typical(board: dict[str, Any]) -> None:
-    """At no clock is what an emulated core draws at work taken for a bypassed shunt; a quarter of it is."""
+    """At no clock is what an emulated core draws at work taken for a bypassed shunt; a fifth of it is."""
     for clock_hz, run_a in zip(board["clocks_hz"], board["emulation"]["currents_by_clock_a"]["run"], strict=True):
         for current_a, n_warnings in ((0.85 * run_a, 0), (1.15 * run_a, 0), (run_a / 5, 1)):
             warnings: list[str] = []
