@@ -100,7 +100,7 @@ def _operations(choice: Choice, board: str) -> list[Operation]:
     data = boards.load(board)
     names = tuple(dict.fromkeys(select(choice.names, (f"idle.{mode}" for mode in data.get("idle_modes", ())))))
     if choice.sizes and not any(map(takes_message, names)):
-        raise ConfigError(f"--bytes is for operations with a message; {families(names)} have none")
+        raise ConfigError(f"--bytes is for operations with a message: none of {families(names)} has one")
     variants = dict.fromkeys(map(canonical, choice.variants or ("",)))
     settings = itertools.product(
         dict.fromkeys(choice.profiles or ("Os",)), dict.fromkeys(choice.clocks_hz or (data["clock_hz"],)), names

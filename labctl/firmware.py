@@ -212,7 +212,8 @@ def build(image: Image, progress: Progress = lambda *_: None) -> Path:
         return image.path
     if missing := [match[1] for match in map(_MISSING_BYTES.search, lines) if match]:
         raise Unsupported(
-            f"the image {image.folder} does not fit {image.board}: {', '.join(missing)}"
+            f"the image {image.name}, profile {image.profile}, does not fit {image.board}: {', '.join(missing)} "
+            f"({image.folder})"
         )
     complaint = "; ".join([line for line in lines if line][-_N_COMPLAINT_LINES:])
     raise EnvironmentFault(f"`{shlex.join(image.make)}` failed: {complaint}")

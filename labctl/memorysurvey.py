@@ -24,7 +24,7 @@ from labctl.memory.mapfile import read_map
 from labctl.memory.operation import operation_stack
 from labctl.memory.row import ImageRow, MemoryRow, StackBound
 from labctl.model import MissingRow, Operation
-from labctl.operations import EVERYWHERE, NAMES, spelled
+from labctl.operations import EVERYWHERE, NAMES, lacking, spelled
 
 # Windows whose memory is watched: what is blinded or makes keys differs from one to the next.
 N_RUNS = 5
@@ -55,6 +55,10 @@ def survey_memory(
     for row in absent:
         missing(row)
     wanted = [(group.image, operation) for group in groups for operation in group.operations]
+    for image, operation in list(wanted):
+        if reason := _impossible(image.board, operation):
+            missing(MissingRow(image.board, operation, Unsupported(reason)))
+            wanted.remove((image, operation))
     rows: list[MemoryRow] = []
     for number, (image, operation) in enumerate(wanted):
         interrupts.check()
@@ -69,6 +73,14 @@ def survey_memory(
                 raise
             missing(MissingRow(image.board, operation, error))
     return MemorySurvey(tuple(rows), tuple(_image_rows(builds, [image for image, _ in wanted])))
+
+
+def _impossible(board: str, operation: Operation) -> str:
+    """Say what is wrong with an operation as far as that is known before anything is built; "" where nothing."""
+    ram_bytes = boards.load(board)["memory"]["ram"]["size_bytes"]
+    if (operation.bytes or 0) > ram_bytes:
+        return f"a message of {operation.bytes} B is more than all the RAM of {board}, {ram_bytes} B"
+    return lacking(operation.name, operation.bytes, operation.variant) if operation.name in NAMES else ""
 
 
 class _Builds:

@@ -27,8 +27,8 @@ def _settings(*, multiple: bool) -> Callable[[Callable[..., Any]], Callable[...,
         click.option("--clock", "clocks_hz", multiple=multiple, type=Quantity("Hz"),
                      help="Core clock, e.g. 8MHz [default: the board's first]."),
         click.option("--image", "names", multiple=multiple, metavar="NAME",
-                     help="all, symmetric, aes, others, ecc, null or op-OPERATION [default: the board's usual; see labctl "
-                          "firmware list]."),
+                     help="all, symmetric, aes, others, ecc, null or op-OPERATION; labctl firmware list names those of "
+                          "each board [default: its usual]."),
         click.option("--variant", "variants", multiple=multiple, metavar="KEY=VALUE,…",
                      help="tables=ram, workspace=static, ecp=plain, some of them [default: plain]."),
     ]
@@ -105,7 +105,7 @@ def build(tables: str | None, workspace: str | None, as_json: bool, **given: Any
     given["boards"] = fitting_boards(given["boards"])
     images = choose(Wanted(**given))
     refused: list[tuple[Image, LabctlError]] = []
-    with Output(quiet=as_json) as output:
+    with Output(quiet=as_json, lines=True) as output:
         done = build_all(images, output.progress, lambda image, error: refused.append((image, error)))
     if refused and not done:
         raise refused[0][1]

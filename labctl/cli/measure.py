@@ -117,7 +117,7 @@ def command(
     report = Report(power=power, figures=True)
     n_complete = n_shown = 0
     try:
-        with Output(quiet=as_json) as output:
+        with Output(quiet=as_json, lines=True) as output:
             for path in survey(Survey(choice, plan, file, overrides, output.ask, seed), output.progress, report.lack):
                 n_complete += 1
                 report.add_or_lack(path)

@@ -50,7 +50,8 @@ def command(
     """Print what operations take of flash, RAM, stack and heap, or the same of any program FILE (ELF).
 
     An image is built for each operation alone, compared with one that holds none, and run on the emulated bench.
-    Options may be repeated: every combination is a row.
+    Options may be repeated: every combination is a row. Where rows are missing, or FILE does not fit --board, the
+    status is 4.
     """
     from labctl.combinations import Choice
 
@@ -74,7 +75,7 @@ def _operations(choice: Choice, as_json: bool) -> int:
     from labctl.report.memory import images_to_json, render, to_json_rows
 
     missing: list[MissingRow] = []
-    with Output(quiet=as_json) as output:
+    with Output(quiet=as_json, lines=True) as output:
         found = survey_memory(choice, output.progress, missing.append)
     if missing and not found.rows:
         raise missing[0].error
@@ -93,8 +94,9 @@ def _operations(choice: Choice, as_json: bool) -> int:
 
 def _file(file: Path, map_path: Path | None, names: tuple[str, ...], n_lines: int, as_json: bool) -> int:
     from labctl import boards
+    from labctl.cli.output import EXIT_PARTIAL
     from labctl.memory.elf import read_program
-    from labctl.memory.footprint import footprint
+    from labctl.memory.footprint import fits, footprint
     from labctl.memory.mapfile import by_object, read_map
     from labctl.memory.row import SCHEMA
     from labctl.report.program import render, to_json
@@ -109,7 +111,7 @@ def _file(file: Path, map_path: Path | None, names: tuple[str, ...], n_lines: in
         click.echo(json.dumps(document, allow_nan=False))
     else:
         _print(render(program, totals, objects, board, n_lines))
-    return 0
+    return EXIT_PARTIAL if memory is not None and not fits(totals, memory) else 0
 
 
 def _print(page: Any) -> None:

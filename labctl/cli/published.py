@@ -91,7 +91,7 @@ def _measure(tables: list[Any], quick: Any, as_json: bool) -> tuple[list[Any], i
 
     missing: list[MissingRow] = []
     found: list[Any] = []
-    with Output(quiet=as_json) as output:
+    with Output(quiet=as_json, lines=True) as output:
         for path in measure_published(tables, quick, output.progress, missing.append):
             found += read_found(path)
     for sentence in missing_sentences(missing):

@@ -16,6 +16,7 @@ _BY_FUNCTION = re.compile(r"\.(?:text|rodata|data|bss)\.")
 # ARM DDI 0403, B3.1: the SRAM region of the system address map of every Cortex-M.
 _SRAM = range(0x2000_0000, 0x4000_0000)
 _ADDRESSES_32_BIT = 1 << 32
+_N_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,12 @@ class Footprint:
     """A program's totals. `ram_bytes` is what it holds by itself: data and bss.
 
     Room set aside for stack and heap is apart, in `reserved_bytes` by kind; a kind that no section names is not in it,
-    which does not mean that there is none.
+    which does not mean that there is none. `notes` say what is strange, `beyond` what leaves the board's memory.
     """
 
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
 
     @property
     def flash_bytes(self) -> int:
@@ -70,13 +72,22 @@ def footprint(program: Program, memory: Mapping[str, Any] | None = None) -> Foot
     """Sort a program's sections by what they take; `memory` is [memory] of a board that it is for.
 
     Without a board, RAM is what can be written, what runs elsewhere than it is stored, and the Cortex-M's SRAM region.
-    What is strange (another machine, sections that overlap or leave the board's memory) is told in the notes.
+    What is strange (another machine, sections that overlap) is told in the notes.
     """
     ram = _SRAM if program.machine == ARM else range(0)
     if memory is not None:
         ram = _region(memory["ram"])
     parts = tuple(_part(section, ram) for section in program.sections)
-    return Footprint(parts, tuple(_notes(program, parts, memory)))
+    beyond = tuple(_beyond(parts, memory)) if memory is not None else ()
+    return Footprint(parts, tuple(_notes(program, parts)), beyond)
+
+
+def fits(totals: Footprint, memory: Mapping[str, Any]) -> bool:
+    """Tell whether a program is inside a board's flash and RAM, with the room it sets aside."""
+    ram_bytes = totals.ram_bytes + sum(totals.reserved_bytes.values())
+    return not totals.beyond and totals.flash_bytes <= memory["flash"]["size_bytes"] and (
+        ram_bytes <= memory["ram"]["size_bytes"]
+    )
 
 
 def _region(region: Mapping[str, int]) -> range:
@@ -103,7 +114,7 @@ def _kind(section: Section) -> str:
     return "data" if section.writable else "constants"
 
 
-def _notes(program: Program, parts: tuple[Part, ...], memory: Mapping[str, Any] | None) -> list[str]:
+def _notes(program: Program, parts: tuple[Part, ...]) -> list[str]:
     notes = []
     if program.machine != ARM:
         notes.append(f"The file is for {program.machine_name}, not for ARM: its sections are counted all the same.")
@@ -118,7 +129,7 @@ def _notes(program: Program, parts: tuple[Part, ...], memory: Mapping[str, Any] 
                          "they are not counted.")
     if program.stripped:
         notes.append("The file is stripped: it names no functions and objects.")
-    return notes + _out_of_place(program, parts) + (_beyond(parts, memory) if memory is not None else [])
+    return notes + _out_of_place(program, parts)
 
 
 def _out_of_place(program: Program, parts: tuple[Part, ...]) -> list[str]:
@@ -139,15 +150,26 @@ def _out_of_place(program: Program, parts: tuple[Part, ...]) -> list[str]:
 
 
 def _beyond(parts: tuple[Part, ...], memory: Mapping[str, Any]) -> list[str]:
-    """Name what leaves the board's flash or RAM, where it runs or where it is stored."""
-    flash, ram = _region(memory["flash"]), _region(memory["ram"])
-    notes = []
+    """Name what leaves the board's flash or RAM, where it runs or where it is stored: a sentence a region."""
+    regions = {name: _region(memory[region]) for name, region in (("flash", "flash"), ("RAM", "ram"))}
+    outside: dict[str, dict[str, int]] = {}
     for part in parts:
         section = part.section
-        places = {(section.address, "runs")} | ({(section.load_address, "is stored")} if section.stored else set())
-        for begin, verb in sorted(places):
+        for begin in {section.address} | ({section.load_address} if section.stored else set()):
             end = begin + section.size_bytes
-            if not any(region.start <= begin and end <= region.stop for region in (flash, ram)):
-                notes.append(f"Section {section.name} {verb} at {begin:#x} to {end - 1:#x}, which is not all in the "
-                             "board's flash or RAM.")
-    return notes
+            if not any(region.start <= begin and end <= region.stop for region in regions.values()):
+                below = [name for name, region in regions.items() if region.start <= begin]
+                name = max(below, key=lambda name: regions[name].start, default="")
+                outside.setdefault(name, {})[section.name] = max(end, outside.get(name, {}).get(section.name, 0))
+    return [_beyond_sentence(regions.get(name), name, ends) for name, ends in sorted(outside.items())]
+
+
+def _beyond_sentence(region: range | None, name: str, ends: Mapping[str, int]) -> str:
+    sections = list(ends)
+    shown = ", ".join(sections[:_N_NAMED])
+    more = f" and {len(sections) - _N_NAMED} more" if len(sections) > _N_NAMED else ""
+    what = f"section{'s' * (len(sections) > 1)} {shown}{more}"
+    if region is None:
+        return f"Outside the board's flash and RAM: {what}."
+    return (f"Beyond the board's {name}, {region.start:#010x} to {region.stop - 1:#010x}: {what}, up to "
+            f"{max(ends.values()) - 1:#010x}.")

@@ -11,9 +11,8 @@ from rich.text import Text
 
 from labctl.boards import clock_text
 from labctl.operations import BYTES_MAX, BYTES_MIN, families
-from labctl.report.memory import grouped, plain_table
+from labctl.report.memory import grouped, plain_table, share
 from labctl.report.text import Sentences
-from labctl.units import percent
 
 SCHEMA = "labctl.firmware/1"
 _ALONE = "op-"
@@ -163,7 +162,7 @@ def _facts(row: FirmwareRow) -> tuple[str, str, str]:
     if row.build is None or row.flash_bytes is None or row.ram_bytes is None:
         return "", "", "unreadable" if row.built else "not built"
     return (
-        f"{grouped(row.flash_bytes)} ({percent(row.flash_bytes / row.board_flash_bytes)})",
-        f"{grouped(row.ram_bytes)} ({percent(row.ram_bytes / row.board_ram_bytes)})",
+        f"{grouped(row.flash_bytes)} ({share(row.flash_bytes, row.board_flash_bytes)})",
+        f"{grouped(row.ram_bytes)} ({share(row.ram_bytes, row.board_ram_bytes)})",
         row.build,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
 
@@ -109,7 +110,7 @@ def _table(rows: Sequence[MemoryRow], subjects: Sequence[Subject], labels: Label
 
 
 def _of(n_bytes: int, whole_bytes: int) -> str:
-    return f"{grouped(n_bytes)}\n{percent(n_bytes / whole_bytes)}"
+    return f"{grouped(n_bytes)}\n{share(n_bytes, whole_bytes)}"
 
 
 def _bound(row: MemoryRow) -> str:
@@ -131,8 +132,8 @@ def _explanation(rows: Sequence[MemoryRow], n_runs: int) -> list[str]:
     unresolved = list(dict.fromkeys(one for row in rows if row.bound for one in row.bound.unresolved))
     if unresolved:
         sentences.append(
-            "A bound with \"+ N calls\" is none: what is behind these calls is not in it. They are in "
-            f"{_named(unresolved)}."
+            "Where \"+ N calls\" stands the bound is not complete: what is behind these calls is not in it, and may "
+            f"go deeper. They are in {_named(unresolved)}."
         )
     if any(row.bound is None for row in rows):
         sentences.append("Some images came without map and call graphs: their bound is not known.")
@@ -184,6 +185,15 @@ def plain_table(first_heading: str) -> Table:
 def grouped(n: int) -> str:
     """Print a number of bytes with its thousands apart: 131 072."""
     return f"{n:,}".replace(",", " ")
+
+
+def share(n_bytes: int, whole_bytes: int) -> str:
+    """Print a part in percent of the whole: "100 %" where it is all of it, and neither a byte less nor more."""
+    for n_digits in range(2 if n_bytes < whole_bytes else 3, 12):
+        text = percent(n_bytes / whole_bytes, n_digits)
+        if n_bytes == whole_bytes or Decimal(text.removesuffix(" %")) != 100:
+            break
+    return text
 
 
 def _kib(n_bytes: int) -> str:

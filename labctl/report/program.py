@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from labctl.memory.elf import Program, Symbol
-from labctl.memory.footprint import RESERVATIONS, Footprint, Part
+from labctl.memory.footprint import RESERVATIONS, Footprint, Part, fits
 from labctl.memory.mapfile import Object
-from labctl.report.memory import grouped, plain_table
+from labctl.report.memory import grouped, plain_table, share
 from labctl.report.text import N_COLUMNS, Sentences, wrap
-from labctl.units import percent
 
 _N_COLUMNS_NAME = 44
 
@@ -47,7 +46,8 @@ def to_json(
             for one in largest(program)
         ],
         "objects": [{"name": one.name, "flash_bytes": one.flash_bytes, "ram_bytes": one.ram_bytes} for one in objects],
-        "notes": list(totals.notes),
+        "notes": [*totals.notes, *totals.beyond],
+        "fits": None if memory is None else fits(totals, memory),
     }
 
 
@@ -75,7 +75,8 @@ def render(
     memory = None if board is None else board["memory"]
     parts: list[Any] = [Text("\n".join(wrap(f"Memory of {program.path}, {program.machine_name}")), style="bold")]
     parts += [Sentences(_totals(totals, board, memory)), "", _sections(totals)]
-    parts += ["", Sentences(totals.notes)] if totals.notes else []
+    notes = [*totals.notes, *totals.beyond]
+    parts += ["", Sentences(notes)] if notes else []
     symbols = largest(program)
     if symbols:
         parts += ["", _symbols(symbols[:n_lines])]
@@ -93,7 +94,7 @@ def _totals(totals: Footprint, board: Mapping[str, Any] | None, memory: Mapping[
             return f"{_number(n_bytes)} bytes"
         whole_bytes = memory[region]["size_bytes"]
         fits = "" if n_bytes <= whole_bytes else f", {_number(n_bytes - whole_bytes)} bytes more than it has"
-        return f"{_number(n_bytes)} bytes ({percent(n_bytes / whole_bytes)} of {board['name']}{fits})"
+        return f"{_number(n_bytes)} bytes ({share(n_bytes, whole_bytes)} of {board['name']}{fits})"
 
     reserved = totals.reserved_bytes
     room = ", ".join(f"{_number(n)} bytes for {kind}" for kind, n in reserved.items())

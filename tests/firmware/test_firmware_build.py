@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 

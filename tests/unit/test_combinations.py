@@ -99,7 +99,7 @@ def test_what_a_board_has_not_is_a_missing_row(choice, n_groups, words):
         (Choice(boards=("arduino",)), "no board is called 'arduino'"),
         (Choice(names=("des-*",)), "no operation fits"),
         (Choice(variants=("fast",)), "'fast' is none of"),
-        (Choice(names=("null", "ecdh-p256"), sizes=(16,)), "null, ecdh-p256 have none"),
+        (Choice(names=("null", "ecdh-p256"), sizes=(16,)), "none of null, ecdh-p256 has one"),
     ],
 )
 def test_what_nothing_knows_is_refused(choice, words):

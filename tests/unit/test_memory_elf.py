@@ -12,7 +12,7 @@ import pytest
 from labctl import boards
 from labctl.errors import FileFault
 from labctl.memory.elf import read_program
-from labctl.memory.footprint import footprint
+from labctl.memory.footprint import fits, footprint
 
 from .memory_elf import ALLOC, EXECUTE, WRITE, X86, Part, make_elf
 
@@ -117,10 +117,25 @@ def test_an_oversized_section_is_named(tmp_path):
 def test_what_leaves_the_boards_memory_is_named(tmp_path):
     memory = boards.load("stm32vldiscovery")["memory"]
     parts = [*usual()[:4], Part(".bss", RAM + 2088, 8192, ALLOC | WRITE, None)]
-    notes = footprint(read_program(written(tmp_path, make_elf(parts))), memory).notes
-    assert [note for note in notes if ".bss" in note and "not all in the board's" in note]
-    fitting = footprint(read_program(written(tmp_path, make_elf(usual()))), memory).notes
-    assert not [note for note in fitting if "board's" in note]
+    totals = footprint(read_program(written(tmp_path, make_elf(parts))), memory)
+    # 8 KiB of RAM: 2088 + 8192 bytes end at 0x2827.
+    assert totals.beyond == (f"Beyond the board's RAM, 0x20000000 to 0x20001fff: section .bss, up to "
+                             f"{RAM + 2088 + 8192 - 1:#010x}.",)
+    assert not fits(totals, memory)
+    fitting = footprint(read_program(written(tmp_path, make_elf(usual()))), memory)
+    assert not fitting.beyond and fits(fitting, memory)
+
+
+def test_many_sections_beyond_one_region_are_one_sentence(tmp_path):
+    memory = boards.load("stm32vldiscovery")["memory"]
+    parts = [Part(f".text.{n}", FLASH + 131_072 + 100 * n, 100, ALLOC | EXECUTE) for n in range(9)]
+    parts.append(Part(".elsewhere", 0x1000, 16, ALLOC | EXECUTE))
+    totals = footprint(read_program(written(tmp_path, make_elf(parts))), memory)
+    assert totals.beyond == (
+        "Outside the board's flash and RAM: section .elsewhere.",
+        "Beyond the board's flash, 0x08000000 to 0x0801ffff: sections .text.0, .text.1, .text.2 and 6 more, up to "
+        f"{FLASH + 131_072 + 900 - 1:#010x}.",
+    )
 
 
 def test_sections_that_overlap_are_named(tmp_path):

@@ -121,8 +121,34 @@ def test_a_file_as_a_page(elf, capsys):
 def test_a_program_that_does_not_fit_is_told_by_how_much(tmp_path, capsys):
     path = tmp_path / "big.elf"
     path.write_bytes(make_elf([Part(".text", FLASH, 131_072 + 24, ALLOC | EXECUTE)]))
-    assert run(["memory", str(path), "--board", "stm32vldiscovery"]) == 0
-    assert "24 bytes more than it has" in " ".join(capsys.readouterr().out.split())
+    assert run(["memory", str(path), "--board", "stm32vldiscovery"]) == 4
+    out = " ".join(capsys.readouterr().out.split())
+    assert "100.02 % of stm32vldiscovery, 24 bytes more than it has" in out
+    assert run(["memory", str(path), "--board", "stm32vldiscovery", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["file"]["fits"] is False
+    assert run(["memory", str(path)]) == 0  # no board, nothing to fit
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [(65_536, "100 %"), (65_488, "99.9 %"), (65_520, "99.98 %"), (65_535, "99.998 %"), (67_371, "103 %"),
+     (65_544, "100.01 %"), (64_420, "98 %"), (424, "0.65 %"), (0, "0 %")],
+)
+def test_a_share_is_the_whole_only_where_it_is(n_bytes, text):
+    """Of 64 KiB, by division: 65488 is 99.927 %, 65520 99.976 %, 65535 99.9985 %, 67371 102.80 %, 65544 100.012 %."""
+    assert report.share(n_bytes, 65_536) == text
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (["--op", "sha256", "--bytes", "16384"], "16384 B is more than all the RAM of stm32vldiscovery, 8192 B"),
+    (["--op", "aes-128-cbc", "--bytes", "17"], "multiples of 16 bytes, not 17"),
+    (["--op", "sha256", "--bytes", "15"], "16<=x<=16384"),
+])
+def test_an_impossible_size_is_refused_before_anything_is_built(monkeypatch, capsys, options, words):
+    monkeypatch.setattr("labctl.memorysurvey.ensure", lambda *_: pytest.fail("something was built"))
+    assert run(["memory", *options]) == 2
+    said = capsys.readouterr()
+    assert words in said.err and not said.out
 
 
 @pytest.mark.parametrize("arguments", [
