@@ -20,7 +20,7 @@ from labctl.published.tables import PublishedTable
 from labctl.store import open_capture
 from labctl.survey import Survey, survey
 
-# The publications' shunt (reference/cortexm_discovery.csv), and windows enough for a mean.
+# The publication's shunt (labctl/published/data/tables.toml), and windows enough for a mean.
 _SHUNT_OHM = 1.3
 _N_RUNS = 3
 

@@ -18,7 +18,7 @@ from labctl.operations import BYTES_MAX, BYTES_MIN
 @click.command()
 @click.argument("files", nargs=-1, metavar="[CAPTURE|FOLDER|MEMORY.json]…",
                 type=click.Path(exists=True, path_type=Path))
-@click.option("--board", help="Rows of this board or chip, or pattern.")
+@click.option("--board", help="Rows of this board or chip, or pattern such as 'stm32f*'.")
 @click.option("--op", "operation", metavar="NAME", help="Rows of this operation, or pattern; labctl's name or the "
               "publication's.")
 @click.option("--measure", "measured", is_flag=True, help="Measure on the emulated bench what can stand beside them.")
@@ -44,7 +44,8 @@ def command(
 ) -> int:
     """Print what others published, and with captures, or --measure, the results and their ratio beside it.
 
-    Besides captures and folders of them, a file that `labctl memory --json` printed is taken, for the memory tables.
+    A folder stands for the captures in it, or where it has none of its own (captures/) in its folders. A file that
+    `labctl memory --json` printed is taken, too, for the memory tables.
     """
     from labctl.published.compare import chosen, compare
     from labctl.report import published as report
@@ -75,12 +76,21 @@ def _read(files: tuple[Path, ...]) -> tuple[list[Any], int]:
     from labctl.cli.analyze import each_file
     from labctl.publishedsurvey import read_found
 
-    paths = [path for one in files for path in (sorted(one.glob("*.h5")) if one.is_dir() else [one])]
-    if not paths:
-        raise ConfigError(f"{files[0]} holds no captures (*.h5); name a folder that `labctl measure` wrote, or files")
+    paths = [path for one in files for path in (_captures(one) if one.is_dir() else [one])]
     found: list[Any] = []
     status = each_file(paths, lambda path: found.extend(read_found(path)))
     return found, status
+
+
+def _captures(folder: Path) -> list[Path]:
+    """List the captures in a folder, or where it holds folders of measurements, in all of these."""
+    found = sorted(folder.glob("*.h5")) or sorted(folder.glob("*/*.h5"))
+    if not found:
+        raise ConfigError(
+            f"{folder} holds no captures (*.h5), nor do the folders in it; name a folder that `labctl measure` wrote, "
+            "or files"
+        )
+    return found
 
 
 def _measure(tables: list[Any], quick: Any, as_json: bool) -> tuple[list[Any], int]:

@@ -13,7 +13,7 @@ from labctl.errors import ConfigError
 from labctl.model import Result
 from labctl.published.tables import Column, PublishedTable, half_step_of, load, value_of
 
-# What the publication multiplied the MCU's current by (reference/cortexm_discovery.csv).
+# What the publication multiplied the MCU's current by (data/tables.toml).
 PUBLISHED_SUPPLY_V = 5.0
 
 

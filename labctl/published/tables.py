@@ -30,7 +30,9 @@ class Column:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One table; `rows` map the name of a column to the text in it, "" where nothing was published.
+    """One table; `origin` says what kind of publication it is from, without its name: that is not known.
+
+    `rows` map the name of a column to the text in it, "" where nothing was published.
 
     `operations` maps an operation as published to labctl's name of it; `board` and `clock_hz` are those of all rows.
     """

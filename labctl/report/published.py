@@ -26,6 +26,7 @@ _N_COLUMNS_WIDE = 6
 _ROUNDED = "~"
 # In these units a prefix is chosen for each value; others, and multiples, are named in the heading.
 _PREFIXED = ("s", "A", "W", "Hz")
+NO_CITATION = "By whom and where these values were published is not recorded; labctl cannot cite them."
 _LEGEND = "~ marks what the publication rounded."
 _WORDS = {"duration": "time", "current": "current", "power_at_5v": "5.0 V × current"}
 
@@ -80,10 +81,11 @@ def _finite(value: float | None) -> float | None:
 
 
 def render(tables: Sequence[PublishedTable]) -> Group:
-    """Lay out tables as they were published, each with its origin."""
-    parts: list[Any] = []
+    """Lay out tables as they were published, each with its origin above and notes below."""
+    parts: list[Any] = [Sentences([NO_CITATION]), ""]
     for table in tables:
-        parts += [*_heading(table), _whole(table), ""]
+        notes = [*table.notes, *([_LEGEND] if any(column.rounded for column in table.columns) else [])]
+        parts += [*_heading(table), _whole(table), Sentences(notes), ""]
     return Group(*parts[:-1])
 
 
@@ -97,7 +99,7 @@ def render_beside(tables: Sequence[PublishedTable], pairs: Sequence[Beside]) -> 
     for table in tables:
         own = [pair for pair in pairs if pair.table == table.name]
         if not own:
-            lacking.append(table.name)
+            lacking.append(table.title)
             continue
         n_rows = len({pair.row for pair in own})
         left = len(table.rows) - n_rows
@@ -107,13 +109,15 @@ def render_beside(tables: Sequence[PublishedTable], pairs: Sequence[Beside]) -> 
                                     "(board, clock, operation and message must be the same)."]))
         parts.append("")
     if lacking:
-        parts.append(Sentences([f"Nothing stands beside {', '.join(lacking)}: labctl published prints them."]))
+        titles = "; ".join(lacking)
+        parts.append(Sentences([f"No result is of the same board, operation and message as a row of: {titles}."]))
+    parts.append(Sentences([f"{_LEGEND} labctl published alone prints all rows, and how each table came about. "
+                            f"{NO_CITATION}"]))
     return Group(*parts)
 
 
 def _heading(table: PublishedTable) -> list[Any]:
-    notes = [*table.notes, *([_LEGEND] if any(column.rounded for column in table.columns) else [])]
-    return [Text("\n".join(wrap(table.title)), style="bold"), Sentences([table.origin, *notes])]
+    return [Text("\n".join(wrap(table.title)), style="bold"), Sentences([table.origin])]
 
 
 def _whole(table: PublishedTable) -> Group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,9 +18,10 @@ from labctl.operations import NAMES
 from labctl.published.compare import Found, chosen, compare, of_memory, to_measure
 from labctl.published.tables import Column, half_step_of, load, value_of
 from labctl.publishedsurvey import Quick, measure_published
-from labctl.report.published import cell, to_json
+from labctl.report.published import NO_CITATION, cell, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "captures" / "golden" / "stm32vldiscovery-sha256-64.h5"
 REFERENCE = ROOT.parent / "shared" / "reference"
 TABLES = {table.name: table for table in load()}
 
@@ -66,7 +68,8 @@ def test_every_file_of_the_reference_is_there():
 @pytest.mark.parametrize("name", TABLES)
 def test_each_table_tells_its_origin_and_names_what_there_is(name):
     table = TABLES[name]
-    assert f"reference/{name}.csv" in table.origin and table.title
+    assert table.origin.startswith("Published ") and table.title
+    assert "reference/" not in table.origin  # no file that is not in the project
     assert set(table.operations.values()) <= set(NAMES)
     assert set(table.operations) <= {row["operation"] for row in table.rows if "operation" in row}
     for row in table.rows:
@@ -188,7 +191,9 @@ def test_the_page_has_80_columns_and_every_table(capsys):
     status, out, _ = run(capsys)
     assert status == 0
     assert all(len(line) <= 80 for line in out.splitlines())
-    assert all(table.title in out and table.origin.rpartition(" ")[2] in out for table in load())
+    said = " ".join(out.split())
+    assert all(table.title in said and table.origin in said for table in load())
+    assert said.count(NO_CITATION) == 1
     assert "5.0 V times the current" in out and "on-chip timer" in out and "not published" in out
 
 
@@ -212,7 +217,8 @@ def test_memory_from_a_file_stands_beside_what_was_published(capsys, tmp_path):
     assert status == 0 and "emulated" in out and all(len(line) <= 80 for line in out.splitlines())
     (line,) = [line for line in out.splitlines() if line.startswith("  aes-128-ctr, 64 B")]
     assert line.split()[-2:] == ["800", "0.500"]  # 800 bytes over 1600
-    assert "Nothing stands beside cortexm_discovery," in out
+    assert "as a row of: STM32 Discovery boards: time and power;" in " ".join(out.split())
+    assert "5.0 V times the current" not in out  # notes are with the tables alone
     memory.write_text('{"schema": "another/1"}')
     status, _, err = run(capsys, str(memory))
     assert status == 1 and "another/1" in err
@@ -232,7 +238,17 @@ def test_usage_errors(capsys, arguments, words):
 
 def test_a_folder_without_captures_is_named(capsys, tmp_path):
     status, _, err = run(capsys, str(tmp_path))
-    assert status == 2 and "holds no captures" in err
+    assert status == 2 and "holds no captures (*.h5), nor do the folders in it" in " ".join(err.split())
+
+
+def test_a_folder_of_folders_stands_for_the_captures_in_these(capsys, tmp_path):
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(GOLDEN, tmp_path / folder)
+    status, out, _ = run(capsys, str(tmp_path), "--json")
+    assert status == 0
+    sources = {path for pair in json.loads(out)["comparisons"] for path in pair["captures"]}
+    assert sources == {str(tmp_path / folder / GOLDEN.name) for folder in ("first", "second")}
 
 
 def test_settings_reach_the_survey_and_a_published_size_stays(monkeypatch, tmp_path):
