@@ -41,6 +41,8 @@ SPREAD_KEYS = (
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
 _CIPHERS = ("aes-", "sm4-")
 _MARK = "*"
+# Between two columns of a table.
+_GAP = "  "
 # Throughputs of less, in MiB/s, are printed in KiB/s.
 _MIB_FROM = 0.1
 _N_SHARES = 4
@@ -204,36 +206,50 @@ def _ratio(part: float, whole: float, expanded: float) -> str:
     return percent(part / abs(whole))
 
 
+def _labelled(
+    results: Sequence[Result], labels: Labels, headings: Sequence[str], rows: Sequence[Sequence[str]],
+    marks: Sequence[str] = (),
+) -> Table:
+    """Lay out a row of values for each result beside its name, which has the columns that they leave."""
+    columns = zip(headings, *rows, strict=True)
+    widths = [max(len(line) for text in column for line in text.split("\n")) for column in columns]
+    room = N_COLUMNS - sum(width + len(_GAP) for width in widths) - max(map(len, marks), default=0)
+    table = _plain_table("operation")
+    for heading in headings:
+        table.add_column(heading, justify="right", overflow="fold")
+    for result, values, mark in zip(results, rows, marks or [""] * len(rows), strict=True):
+        table.add_row(Text(labels.label(result, room) + mark), *(Text(value) for value in values))
+    return table
+
+
 def _sizing_table(results: Sequence[Result], labels: Labels) -> Table:
     """Lay out what sizes a supply, a battery and a deadline."""
-    table = _plain_table("operation")
-    for heading in ("energy\nnet of idle", "peak\ncurrent", "charge", "longest\nduration"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for result in results:
-        longest, _, _ = with_uncertainty(result.duration_max_s, result.duration_expanded_s, "s").partition(" ± ")
-        values = [
+    rows = [
+        [
             quantity(result.energy_net_idle_j, "J"),
             quantity(result.current_max_a, "A"),
             quantity(result.charge_mean_c, "C"),
-            longest,
+            with_uncertainty(result.duration_max_s, result.duration_expanded_s, "s").partition(" ± ")[0],
         ]
-        table.add_row(Text(labels.label(result, 36)), *(Text(value) for value in values))
-    return table
+        for result in results
+    ]
+    return _labelled(results, labels, ("energy\nnet of idle", "peak\ncurrent", "charge", "longest\nduration"), rows)
 
 
 def _message_table(results: Sequence[Result], labels: Labels) -> Table:
     """Lay out what a byte of the message costs."""
-    table = _plain_table("operation")
-    for heading in ("\nthroughput", "cycles\nper byte", "energy\nper byte"):
-        table.add_column(heading, justify="right", overflow="fold")
     shown = [result for result in results if result.throughput_mib_s is not None and result.bytes]
     rates = _rates([result.throughput_mib_s or 0.0 for result in shown])
-    for result, rate in zip(shown, rates, strict=True):
-        cycles = NOT_KNOWN if result.cycles_per_byte is None else f"{result.cycles_per_byte:.1f}"
-        mark = _MARK if _has_two_passes(result) else ""
-        values = [rate, cycles, quantity(result.energy_mean_j / (result.bytes or 1), "J")]
-        table.add_row(Text(labels.label(result, 46) + mark), *(Text(value) for value in values))
-    return table
+    rows = [
+        [
+            rate,
+            NOT_KNOWN if result.cycles_per_byte is None else f"{result.cycles_per_byte:.1f}",
+            quantity(result.energy_mean_j / (result.bytes or 1), "J"),
+        ]
+        for result, rate in zip(shown, rates, strict=True)
+    ]
+    marks = [_MARK if _has_two_passes(result) else "" for result in shown]
+    return _labelled(shown, labels, ("\nthroughput", "cycles\nper byte", "energy\nper byte"), rows, marks)
 
 
 def _has_two_passes(result: Result) -> bool:
@@ -262,17 +278,16 @@ def _three_digits(value: float) -> str:
 
 def _spread_table(results: Sequence[Result], labels: Labels) -> Table:
     """Lay out how the energies of the runs lie where their mean is no typical run."""
-    table = _plain_table("operation")
-    for heading in ("mean\nenergy", "\nmedian", "lower\nquartile", "upper\nquartile"):
-        table.add_column(heading, justify="right", overflow="fold")
-    table.add_column("runs", overflow="fold")
-    for result in results:
-        if not result.energy_shape:
-            continue
+    shown = [result for result in results if result.energy_shape]
+    rows = []
+    for result in shown:
         median, low, high = result.energy_median_j, result.energy_quartile_low_j, result.energy_quartile_high_j
         digits = _digits_between(result.energy_mean_j, median, low, high)
         values = [quantity(value, "J", digits) for value in (result.energy_mean_j, median, low, high)]
-        table.add_row(Text(labels.label(result, 30)), *(Text(value) for value in values), Text(_awkward(result)))
+        rows.append([*values, _awkward(result)])
+    headings = ("mean\nenergy", "\nmedian", "lower\nquartile", "upper\nquartile", "runs")
+    table = _labelled(shown, labels, headings, rows)
+    table.columns[-1].justify = "left"
     return table
 
 

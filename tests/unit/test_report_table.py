@@ -425,3 +425,13 @@ def test_a_share_stays_with_its_name(n_letters):
     printed = text([result(operation="ecdsa-p256.verify", budget={"energy": parts})], "desk-3", False)
     for share in (f"{'x' * n_letters} 20 %", "channel gain 20 %", "supply 20 %", "decoupling 20 %"):
         assert share in printed
+
+
+@pytest.mark.parametrize("duration_s", [191.3e-6, 2.4345678])
+@pytest.mark.parametrize("name", ["sha256", "aes-128-ctr", "aes-128-ctr.encrypt", "ecdsa-p256.verify"])
+def test_no_clock_is_parted_from_its_unit_beside_wide_values(name, duration_s):
+    settings = {"operation": name, "duration_max_s": duration_s, **spread("skewed", 9.2e-6, 9.2101e-6, 9.22e-6)}
+    rows = [result(**settings, **SET), result(**settings, **{**SET, "clock_hz": 8_000_000}, bytes=1024)]
+    printed = text(rows, "desk-3", False)
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    assert printed.count("MHz") == printed.count("24 MHz") + printed.count("8 MHz") >= 8
