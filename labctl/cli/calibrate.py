@@ -13,7 +13,8 @@ import click
 from labctl.cli.options import Quantity, Temperature, Tolerance, json_option, shunt_option
 
 if TYPE_CHECKING:
-    from labctl.bench import Fixture
+    from labctl.bench import Bench, Fixture
+    from labctl.model import Operation
 
 _DAYS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -75,7 +76,8 @@ def _operation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the operations that choose range and offset."""
     function = click.option("--bytes", "n_bytes", type=click.IntRange(1), help="Message size [default: 64].")(function)
     return click.option("--op", "operations", multiple=True,
-                        help="Operation to calibrate for, repeatable [default: as labctl measure].")(function)
+                        help="Operation to calibrate for, repeatable [default: as labctl measure, as far as the "
+                        "board's image holds them].")(function)
 
 
 _force = click.option("--force", is_flag=True, help="Store it even where it does more harm than good.")
@@ -204,16 +206,9 @@ def _calibrate(kind: str, given: dict[str, Any], action: Callable[..., Path]) ->
     from labctl.bench import find_bench_file, open_bench
     from labctl.calibrate import VALID_S, Request
     from labctl.cli.output import Output
-    from labctl.combinations import operations_of
 
     file = find_bench_file(given["bench_path"])
-    request = Request(
-        operations=operations_of(given.get("operations", ()), given.get("n_bytes"), n_runs=1),
-        out=given["out"],
-        valid_s=given["valid_s"] or VALID_S[kind],
-        temperature_degc=given["temperature_degc"],
-        force=given.get("force", False),
-    )
+    operations = _operations(given)
     with (
         Output(quiet=given["as_json"]) as output,
         open_bench(
@@ -224,6 +219,16 @@ def _calibrate(kind: str, given: dict[str, Any], action: Callable[..., Path]) ->
             seed=given["seed"],
         ) as bench,
     ):
+        if "operations" in given and not given["operations"]:
+            given["operations"] = _held(bench)
+            operations = _operations(given)
+        request = Request(
+            operations=operations,
+            out=given["out"],
+            valid_s=given["valid_s"] or VALID_S[kind],
+            temperature_degc=given["temperature_degc"],
+            force=given.get("force", False),
+        )
         path = action(bench, request, output.progress)
     _print([path], as_json=given["as_json"])
     if not given["as_json"]:
@@ -231,6 +236,22 @@ def _calibrate(kind: str, given: dict[str, Any], action: Callable[..., Path]) ->
 
         click.echo(apply_text(str(path), _repeated(given)))
     return 0
+
+
+def _operations(given: dict[str, Any]) -> tuple[Operation, ...]:
+    from labctl.combinations import operations_of
+
+    return operations_of(given.get("operations", ()), given.get("n_bytes"), n_runs=1)
+
+
+def _held(bench: Bench) -> tuple[str, ...]:
+    """Name those of the usual operations that the DUT's image holds, where it does not hold all of them."""
+    from labctl.operations import DEFAULT
+
+    bench.dut.hello()
+    known = bench.dut.list_operations()
+    held = tuple(name for name in DEFAULT if name in known)
+    return held if len(held) < len(DEFAULT) else ()
 
 
 def _repeated(given: dict[str, Any]) -> list[tuple[str, str]]:

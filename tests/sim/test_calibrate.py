@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from labctl.calibrate import (
 )
 from labctl.dated import read_calibration
 from labctl.errors import CaptureError, ConfigError
+from labctl.firmware import COMPILER, default_image, ensure
 from labctl.frontend import channel_settings
 from labctl.measure import Plan, measure
 from labctl.model import Operation
@@ -344,6 +346,17 @@ def test_the_command_says_what_to_do_next(elf, labctl, tmp_path):
     shunt = labctl(*command[1:], "--shunt", "2", "--out", "no", cwd=tmp_path, status=2)
     assert "with a shunt of 1.3 ohm, the bench has 2 ohm" in shunt.stderr
     assert not (tmp_path / "no").exists()
+
+
+def test_a_board_whose_usual_image_holds_not_every_usual_operation(elf, labctl, tmp_path):
+    """That of the STM32F0 holds AES alone: nothing else is calibrated for, and what is printed says so."""
+    image = default_image("stm32f0discovery")
+    if not image.built and shutil.which(COMPILER) is None:
+        pytest.skip(f"{image.path} is not built, and there is no {COMPILER}")
+    ensure(image)
+    done = labctl("calibrate", "gain", "--load", "330ohm", "--board", image.board, cwd=tmp_path)
+    command = shlex.split(done.stdout.partition("Apply it with:")[2].replace("\\\n", ""))
+    assert command[command.index("--op") :] == ["--op", "aes-128-ctr"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
