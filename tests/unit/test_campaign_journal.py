@@ -140,7 +140,7 @@ def _append_many(folder, bench):
 
 
 def test_benches_append_to_one_journal(folder):
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # a spawned one would import this file by a name it has not
     benches = [context.Process(target=_append_many, args=(folder, bench)) for bench in ("left", "right")]
     for one in benches:
         one.start()
