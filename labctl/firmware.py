@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ PACKAGES = {"make": "make", COMPILER: "gcc-arm-none-eabi libnewlib-arm-none-eabi
 # How a folder's name tells each setting of an image that is not the plain one, in this order.
 _IN_FOLDER = {"tables": "ramtables", "workspace": "static", "ecp": "plainecp"}
 _N_COMPLAINT_LINES = 3
+ELF32_HEADER_BYTES = 52
 _MISSING_BYTES = re.compile(r"IMAGE \S+ does not fit \S+: (.*)")
 
 Progress = Callable[[str, int, int], None]
@@ -192,6 +194,8 @@ def build(image: Image, progress: Progress = lambda *_: None) -> Path:
     if not (SOURCES / "Makefile").is_file():
         raise EnvironmentFault(f"the firmware's sources are not at {SOURCES}: build it in a checkout of the project")
     title = f"building {image.board} {image.folder}"
+    if image.built and not _is_whole(image.path):
+        image.path.unlink()  # make would take it for up to date
     if not image.built:  # else there may be nothing to do
         progress(title, 0, 1)
     # What a make above us was told is not meant for this one.
@@ -217,6 +221,17 @@ def build(image: Image, progress: Progress = lambda *_: None) -> Path:
         )
     complaint = "; ".join([line for line in lines if line][-_N_COMPLAINT_LINES:])
     raise EnvironmentFault(f"`{shlex.join(image.make)}` failed: {complaint}")
+
+
+def _is_whole(elf: Path) -> bool:
+    """Tell whether an ELF file reaches as far as its header says (System V ABI: section headers come last here)."""
+    with elf.open("rb") as stream:
+        head = stream.read(ELF32_HEADER_BYTES)
+    if len(head) < ELF32_HEADER_BYTES or head[:4] != b"\x7fELF":
+        return False
+    (offset,) = struct.unpack_from("<I", head, 0x20)
+    entry_bytes, n_entries = struct.unpack_from("<HH", head, 0x2E)
+    return elf.stat().st_size >= offset + entry_bytes * n_entries > 0
 
 
 @contextlib.contextmanager

@@ -101,6 +101,33 @@ def test_nothing_is_rebuilt_without_a_change(first: tuple[Path, Path]):
     assert elf.stat().st_mtime_ns == before
 
 
+def test_a_build_folder_spelt_relative_is_the_same_folder(first: tuple[Path, Path]):
+    build, elf = first
+    before = elf.stat().st_mtime_ns
+    assert make(ROOT / "firmware", Path(os.path.relpath(build, ROOT / "firmware"))).returncode == 0
+    assert elf.stat().st_mtime_ns == before
+
+
+def test_a_linker_that_is_cut_off_leaves_no_image(first: tuple[Path, Path], tmp_path: Path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    # Dies in the middle of its output, as under kill -9, while the compiler itself works.
+    fake = tools / "arm-none-eabi-gcc"
+    real = shutil.which("arm-none-eabi-gcc")
+    fake.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *-Map=*) for one; do case $one in *.elf*) echo half > "$one";; esac; done; kill -9 $PPID;; esac\n'
+        f'exec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    build = tmp_path / "build"
+    shutil.copytree(first[0], build, symlinks=True)
+    elf = build / "firmware" / BOARD / "Os" / "firmware.elf"
+    elf.unlink()
+    make(ROOT / "firmware", build, f"CROSS={tools}/arm-none-eabi-")
+    assert not elf.exists()
+
+
 def test_changed_flag_never_reuses_old_objects(first: tuple[Path, Path], tmp_path: Path):
     build = seeded(tmp_path / "build")
     original = built(ROOT / "firmware", build).read_bytes()

@@ -11,7 +11,7 @@ import pytest
 
 from labctl import boards, firmware
 from labctl.errors import ConfigError, EnvironmentFault, Unsupported
-from labctl.firmware import Image, default_image, ensure, flash_command, image_for, list_images, mismatch
+from labctl.firmware import Image, build, default_image, ensure, flash_command, image_for, list_images, mismatch
 from labctl.model import Operation
 from labctl.operations import NAMES
 
@@ -136,6 +136,21 @@ def test_an_image_that_does_not_fit_is_a_lack_of_the_board(monkeypatch, tmp_path
     fake_make(monkeypatch, tmp_path, f'echo "{words}" >&2; exit 2')
     with pytest.raises(Unsupported, match="does not fit stm32vldiscovery: 412 bytes missing in ram"):
         ensure(Image(BOARD, "all", "O0", 24_000_000))
+
+
+@pytest.mark.parametrize("n_bytes", [0, 3, 60, 1000])
+def test_an_image_that_was_cut_is_built_again(monkeypatch, tmp_path, n_bytes):
+    # An ELF header (52 bytes) whose two section headers of 40 bytes begin at byte 1000.
+    header = b"\x7fELF" + bytes(28) + (1000).to_bytes(4, "little") + bytes(10) + bytes([40, 0, 2, 0]) + bytes(2)
+    image = Image(BOARD, "all", "O0", 24_000_000)
+    fake_make(monkeypatch, tmp_path, "exit 0")
+    image.path.parent.mkdir(parents=True)
+    image.path.write_bytes((header + bytes(1028))[:n_bytes])
+    build(image)
+    assert not image.path.exists()  # gone before make could take it for up to date
+    image.path.write_bytes(header + bytes(1028))
+    build(image)
+    assert image.path.exists()
 
 
 def test_a_build_that_fails_says_why(monkeypatch, tmp_path):
