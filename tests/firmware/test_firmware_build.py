@@ -116,7 +116,9 @@ def test_a_linker_that_is_cut_off_leaves_no_image(first: tuple[Path, Path], tmp_
     real = shutil.which("arm-none-eabi-gcc")
     fake.write_text(
         "#!/bin/sh\n"
-        f'case "$*" in *-Map=*) for one; do case $one in *.elf*) echo half > "$one";; esac; done; kill -9 $PPID;; esac\n'
+        'case "$*" in *-Map=*)\n'
+        '  for one; do case $one in *.elf*) echo half > "$one";; esac; done; kill -9 $PPID;;\n'
+        "esac\n"
         f'exec {real} "$@"\n'
     )
     fake.chmod(0o755)
