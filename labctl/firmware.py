@@ -13,12 +13,14 @@ import os
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
 
 from labctl import boards, interrupts
 from labctl.errors import ConfigError, EnvironmentFault, Unsupported
@@ -35,7 +37,7 @@ PACKAGES = {"make": "make", COMPILER: "gcc-arm-none-eabi libnewlib-arm-none-eabi
 # How a folder's name tells each setting of an image that is not the plain one, in this order.
 _IN_FOLDER = {"tables": "ramtables", "workspace": "static", "ecp": "plainecp"}
 _N_COMPLAINT_LINES = 3
-ELF32_HEADER_BYTES = 52
+MANIFEST_SECTION = ".labctl_manifest"
 _MISSING_BYTES = re.compile(r"IMAGE \S+ does not fit \S+: (.*)")
 
 Progress = Callable[[str, int, int], None]
@@ -189,13 +191,24 @@ def check_toolchain() -> None:
 def build(image: Image, progress: Progress = lambda *_: None) -> Path:
     """Build an image, or bring it up to date, and return the path of its ELF file.
 
-    Raises EnvironmentFault where that fails, Unsupported with the bytes missing where it does not fit the board.
+    A file without a manifest that can be read, which make takes for up to date, is built anew. Raises EnvironmentFault
+    where that fails, Unsupported with the bytes missing where the image does not fit the board.
     """
     if not (SOURCES / "Makefile").is_file():
         raise EnvironmentFault(f"the firmware's sources are not at {SOURCES}: build it in a checkout of the project")
+    _make(image, progress)
+    if _fault(image.path):
+        image.path.unlink()
+        _make(image, progress)
+    if fault := _fault(image.path):
+        image.path.unlink()
+        raise EnvironmentFault(f"`{shlex.join(image.make)}` left no image that can be used: {fault}")
+    return image.path
+
+
+def _make(image: Image, progress: Progress) -> None:
+    """Let make bring an image up to date. Raises as above."""
     title = f"building {image.board} {image.folder}"
-    if image.built and not _is_whole(image.path):
-        image.path.unlink()  # make would take it for up to date
     if not image.built:  # else there may be nothing to do
         progress(title, 0, 1)
     # What a make above us was told is not meant for this one.
@@ -213,7 +226,7 @@ def build(image: Image, progress: Progress = lambda *_: None) -> Path:
             process.terminate()
             raise
     if process.returncode == 0:
-        return image.path
+        return
     if missing := [match[1] for match in map(_MISSING_BYTES.search, lines) if match]:
         raise Unsupported(
             f"the image {image.name}, profile {image.profile}, does not fit {image.board}: {', '.join(missing)} "
@@ -223,15 +236,16 @@ def build(image: Image, progress: Progress = lambda *_: None) -> Path:
     raise EnvironmentFault(f"`{shlex.join(image.make)}` failed: {complaint}")
 
 
-def _is_whole(elf: Path) -> bool:
-    """Tell whether an ELF file reaches as far as its header says (System V ABI: section headers come last here)."""
-    with elf.open("rb") as stream:
-        head = stream.read(ELF32_HEADER_BYTES)
-    if len(head) < ELF32_HEADER_BYTES or head[:4] != b"\x7fELF":
-        return False
-    (offset,) = struct.unpack_from("<I", head, 0x20)
-    entry_bytes, n_entries = struct.unpack_from("<HH", head, 0x2E)
-    return elf.stat().st_size >= offset + entry_bytes * n_entries > 0
+def _fault(elf: Path) -> str:
+    """Say why an image that make left cannot be used, as one of a program that was killed; "" where it can."""
+    if not elf.is_file():
+        return ""
+    try:
+        with elf.open("rb") as stream:
+            section = ELFFile(stream).get_section_by_name(MANIFEST_SECTION)
+    except ELFError as error:
+        return f"{elf} is no ELF file ({error})"
+    return "" if section is not None and section.data_size else f"{elf} has no {MANIFEST_SECTION}"
 
 
 @contextlib.contextmanager

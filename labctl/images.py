@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labctl import boards, interrupts
-from labctl.errors import ConfigError, LabctlError, Unsupported
+from labctl.errors import ConfigError, EnvironmentFault, LabctlError, Unsupported
 from labctl.firmware import PROFILES, Image, Progress, build, check_toolchain, holds, image_for, image_of, names
 from labctl.firmware_image import read_manifest
 from labctl.model import Operation
@@ -125,6 +125,8 @@ def build_all(images: Sequence[Image], progress: Progress, refused: Refused) -> 
                 raise
             refused(image, error)
         else:
+            if remark := row_of(image).remark:
+                raise EnvironmentFault(f"make left an image that cannot be read: {remark}")
             done.append(image)
     return done
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+import labctl.firmware
 from labctl import boards
 from labctl.errors import FileFault
 from labctl.firmware import Image
@@ -128,6 +129,39 @@ def test_a_linker_that_is_cut_off_leaves_no_image(first: tuple[Path, Path], tmp_
     elf.unlink()
     make(ROOT / "firmware", build, f"CROSS={tools}/arm-none-eabi-")
     assert not elf.exists()
+
+
+@pytest.mark.parametrize("n_bytes", [0, 3, 60, 20_000])
+def test_an_image_that_was_cut_is_built_again(
+    first: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n_bytes: int
+):
+    build = tmp_path / "build"
+    shutil.copytree(first[0], build, symlinks=True)
+    monkeypatch.setattr(labctl.firmware, "BUILD", build)
+    image = Image(BOARD, "all", "Os", 24_000_000)
+    os.truncate(image.path, n_bytes)
+    labctl.firmware.build(image)
+    assert image.path.read_bytes() == first[1].read_bytes()
+
+
+def test_a_compiler_that_is_cut_off_leaves_no_object(first: tuple[Path, Path], tmp_path: Path):
+    real = shutil.which("arm-none-eabi-gcc")
+    fake = tmp_path / "arm-none-eabi-gcc"
+    fake.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *bench/crc.c*)\n'
+        '  for last; do :; done; echo half > "$last"; kill -9 $PPID; exit 1;;\n'
+        "esac\n"
+        f'exec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    build = tmp_path / "build"
+    shutil.copytree(first[0], build, symlinks=True)
+    (whole,) = build.rglob("crc.o")
+    whole.unlink()
+    make(ROOT / "firmware", build, f"CROSS={tmp_path}/arm-none-eabi-")
+    assert whole.with_suffix(".o.new").read_text() == "half\n"
+    assert not whole.exists()
 
 
 def test_changed_flag_never_reuses_old_objects(first: tuple[Path, Path], tmp_path: Path):

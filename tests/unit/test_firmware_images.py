@@ -138,19 +138,15 @@ def test_an_image_that_does_not_fit_is_a_lack_of_the_board(monkeypatch, tmp_path
         ensure(Image(BOARD, "all", "O0", 24_000_000))
 
 
-@pytest.mark.parametrize("n_bytes", [0, 3, 60, 1000])
-def test_an_image_that_was_cut_is_built_again(monkeypatch, tmp_path, n_bytes):
-    # An ELF header (52 bytes) whose two section headers of 40 bytes begin at byte 1000.
-    header = b"\x7fELF" + bytes(28) + (1000).to_bytes(4, "little") + bytes(10) + bytes([40, 0, 2, 0]) + bytes(2)
+def test_an_image_that_stays_unreadable_is_a_fault_and_does_not_stay(monkeypatch, tmp_path):
     image = Image(BOARD, "all", "O0", 24_000_000)
-    fake_make(monkeypatch, tmp_path, "exit 0")
-    image.path.parent.mkdir(parents=True)
-    image.path.write_bytes((header + bytes(1028))[:n_bytes])
-    build(image)
-    assert not image.path.exists()  # gone before make could take it for up to date
-    image.path.write_bytes(header + bytes(1028))
-    build(image)
-    assert image.path.exists()
+    elf = tmp_path / "build" / "firmware" / BOARD / "O0" / "firmware.elf"
+    fake_make(monkeypatch, tmp_path, f'echo run >>"$0.runs"; printf half >"{elf}"')
+    elf.parent.mkdir(parents=True)
+    with pytest.raises(EnvironmentFault, match=r"`make .*` left no image that can be used: .* is no ELF file"):
+        build(image)
+    assert not elf.exists()  # or make would take it for up to date
+    assert (tmp_path / "make.runs").read_text().split() == ["run", "run"]
 
 
 def test_a_build_that_fails_says_why(monkeypatch, tmp_path):
