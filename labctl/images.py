@@ -68,6 +68,17 @@ def choose(wanted: Wanted) -> list[Image]:
     return list(found)
 
 
+def left_out(wanted: Wanted) -> list[str]:
+    """Say of each board and clock that are asked for, but do not go together, which clocks the board has."""
+    reasons = []
+    for board, hz in itertools.product(wanted.boards, wanted.clocks_hz):
+        try:
+            boards.at_clock(board, hz)
+        except Unsupported as error:
+            reasons.append(str(error))
+    return reasons
+
+
 def _first(board: Mapping[str, Any]) -> list[str]:
     """List the images that operations are measured in, those left out that others fall back on."""
     return list(dict.fromkeys(image_for(board, Operation(name)).name for name in NAMES))

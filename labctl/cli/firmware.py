@@ -89,13 +89,13 @@ def operations(names: tuple[str, ...], as_json: bool) -> None:
 def build(tables: str | None, workspace: str | None, as_json: bool, **given: Any) -> int:
     """Build images; the same sources, compiler and settings give the same bytes.
 
-    Options may be repeated: every combination is built. What does not fit a board is named with the bytes missing, and
-    ends with status 4 where others were built.
+    Options may be repeated: every combination is built. What does not fit a board is named with the bytes missing, a
+    clock that one of the boards has not too; status 4 where others were built.
     """
     from labctl.cli.output import EXIT_PARTIAL, Output
     from labctl.errors import LabctlError
     from labctl.firmware import Image
-    from labctl.images import Wanted, build_all, choose, row_of
+    from labctl.images import Wanted, build_all, choose, left_out, row_of
     from labctl.report import firmware as report
 
     more = {"tables": tables, "workspace": workspace}
@@ -103,7 +103,8 @@ def build(tables: str | None, workspace: str | None, as_json: bool, **given: Any
     given["variants"] = tuple(",".join([*filter(None, [text]), *shorthand])
                               for text in given["variants"] or ("",))
     given["boards"] = fitting_boards(given["boards"])
-    images = choose(Wanted(**given))
+    wanted = Wanted(**given)
+    images, unmet = choose(wanted), left_out(wanted)
     refused: list[tuple[Image, LabctlError]] = []
     with Output(quiet=as_json, lines=True) as output:
         done = build_all(images, output.progress, lambda image, error: refused.append((image, error)))
@@ -122,9 +123,9 @@ def build(tables: str | None, workspace: str | None, as_json: bool, **given: Any
         _print(report.render(rows, whole=True))
         for row in rows:
             click.echo(row.path)
-    for _, error in refused:
-        click.echo(f"labctl: not built: {error}", err=True)
-    return EXIT_PARTIAL if refused else 0
+    for reason in (*unmet, *(error for _, error in refused)):
+        click.echo(f"labctl: not built: {reason}", err=True)
+    return EXIT_PARTIAL if refused or unmet else 0
 
 
 @command.command()

@@ -147,6 +147,17 @@ def test_an_image_that_does_not_fit_does_not_cost_the_others(capsys, empty, tmp_
     assert status == 2 and "12 bytes missing in ram" in err and not out
 
 
+def test_a_board_without_the_clock_is_named_and_does_not_cost_the_others(capsys, empty):
+    for name in (firmware.COMPILER, "make"):
+        program(empty, name, "exit 0")
+    boards_ = ["--board", BOARD, "--board", F0, "--image", "ecc"]
+    status, out, err = run(capsys, "build", *boards_, "--clock", "48MHz", "--json")
+    assert status == 4 and [row["board"] for row in json.loads(out)["images"]] == [F0]
+    assert "labctl: not built: stm32vldiscovery runs at 24 MHz, 8 MHz, not at 48 MHz" in err
+    status, _, err = run(capsys, "build", *boards_, "--clock", "24MHz")
+    assert status == 0 and "not built:" not in err
+
+
 def test_the_list_tells_what_is_built_and_what_is_broken(capsys, empty):
     broken = Image(F0, "ecc", "O2", 8_000_000)
     broken.path.parent.mkdir(parents=True)
