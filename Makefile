@@ -2,6 +2,10 @@
 # make test      set everything up and run every check
 # make help      list the targets
 
+ifneq ($(words $(CURDIR)),1)
+$(error the project lies in '$(CURDIR)', and neither make nor the compiler copes with a space there: move it to a path without one)
+endif
+
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

@@ -297,6 +297,19 @@ def test_wrong_setting_is_named(tmp_path: Path, setting: str, reason: str):
     assert reason in done.stderr
 
 
+def test_a_project_path_with_a_space_is_refused_before_anything_is_done(tmp_path: Path):
+    place = tmp_path / "my project"
+    place.mkdir()
+    shutil.copy(ROOT / "Makefile", place)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(
+        ["make", "setup"], cwd=place, capture_output=True, text=True, check=False, env=environment, timeout=60
+    )
+    assert done.returncode == 2 and not done.stdout
+    assert f"the project lies in '{place}'" in done.stderr and "move it to a path without one" in done.stderr
+    assert [path.name for path in place.iterdir()] == ["Makefile"]
+
+
 @pytest.fixture(scope="module")
 def images(
     tmp_path_factory: pytest.TempPathFactory, folder_name: Callable[[dict[str, str]], str]
