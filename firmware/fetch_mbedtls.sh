@@ -29,7 +29,9 @@ if command -v flock >/dev/null; then
     flock 9
 fi
 
-[ "$(cat "$tree/.sha256" 2>/dev/null || true)" = "$sha256" ] && exit 0
+# A file that was removed or edited is as bad as another archive.
+[ "$(cat "$tree/.sha256" 2>/dev/null || true)" = "$sha256" ] &&
+    (cd "$tree" && sha256sum --check --status .files) 2>/dev/null && exit 0
 
 find_archive() {
     for file in "$downloads"/*.tar.*; do
@@ -86,5 +88,6 @@ find_archive || fetch
 rm -rf "$tree" "$tree.new"
 mkdir "$tree.new"
 tar -xf "$archive" -C "$tree.new" --strip-components=1 --no-same-owner
+(cd "$tree.new" && find . -type f \( -path './library/*' -o -path './include/*' \) -exec sha256sum {} + >.files)
 echo "$sha256" >"$tree.new/.sha256"
 mv "$tree.new" "$tree"

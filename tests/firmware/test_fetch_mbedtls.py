@@ -129,6 +129,15 @@ def test_second_run_does_nothing(machine: Machine):
     assert marker.exists()
 
 
+def test_a_file_that_was_removed_or_edited_is_brought_back(machine: Machine):
+    machine.run()
+    header = machine.build / "mbedtls" / "include" / "version.h"
+    for harm in (header.unlink, lambda: header.write_text("edited\n")):
+        harm()
+        assert machine.run().returncode == 0
+        assert header.read_text() == "a header\n"
+
+
 def test_archive_that_is_there_is_used_without_network(machine: Machine):
     (machine.build / "downloads").mkdir(parents=True)
     shutil.copy(machine.archive, machine.build / "downloads" / "brought-by-hand.tar.gz")
