@@ -14,11 +14,12 @@ from instruments.errors import InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
 from labctl import benchlock, boards
 from labctl.benchfile import BenchFile, parse_bench
-from labctl.errors import ConfigError, DeviceTransient, NobodyThere
+from labctl.errors import ConfigError, DeviceTransient, FileFault, NobodyThere
 from labctl.fixture import FIXTURES, Fixture, connection_sentence, sim_command
 from labctl.model import Shunt, Supply, Wiring
 from labctl.simulation import Simulation
 from labctl.units import parse, quantity
+from labctl.userfile import read_regular
 
 if TYPE_CHECKING:
     from labctl.dut import Dut
@@ -30,6 +31,7 @@ DUT_TIMEOUT_S = 5.0
 # What the emulated oscilloscope gives as its serial number begins with this.
 EMULATED_SERIAL = "EMULATED"
 EMULATION_SLOWDOWN = 20.0
+_N_FILE_BYTES_MAX = 1_000_000
 # Where this variable of the environment is set, it is the control address of the emulated bench of `labctl sim start`.
 CONTROL_VARIABLE = "LABCTL_CONTROL"
 
@@ -184,9 +186,9 @@ def find_bench_file(path: Path | None) -> BenchFile | None:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        return tomllib.loads(read_regular(path, _N_FILE_BYTES_MAX).decode("utf-8-sig"))
+    except FileFault as error:
+        raise ConfigError(str(error)) from error
     except (ValueError, RecursionError) as error:  # TOML, encoding, numbers of thousands of digits, deep nesting
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 from labctl import boards
 from labctl.analysis.result import analyze
 from labctl.combinations import Choice
-from labctl.errors import CaptureError, ConfigError, FileFault
+from labctl.errors import CaptureError, ConfigError
 from labctl.measure import Plan, Progress
-from labctl.memory.row import SCHEMA as MEMORY_SCHEMA
+from labctl.memory.document import read_rows
 from labctl.model import MissingRow
 from labctl.operations import takes_message
 from labctl.published.compare import Found, of_memory, of_result, to_measure
@@ -62,7 +61,8 @@ def read_found(path: Path) -> list[Found]:
     Raises FileFault for another file, CaptureError where a capture gives no number.
     """
     if path.suffix == ".json":
-        return _memory(path)
+        rows, emulated = read_rows(path)
+        return [of_memory(row, emulated, str(path)) for row in rows]
     with open_capture(path) as capture:
         if capture.provenance.get("what") == "calibration" or capture.operation is None:
             raise ConfigError(f"{path} is no measurement of an operation")
@@ -71,15 +71,3 @@ def read_found(path: Path) -> list[Found]:
         except CaptureError as error:
             raise CaptureError(f"{path}: {error}") from error
         return [of_result(result, bool(capture.provenance["bench"]["emulated"]), (str(path),))]
-
-
-def _memory(path: Path) -> list[Found]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["schema"] != MEMORY_SCHEMA:
-            raise FileFault(f"{path} is {document['schema']!r}, not {MEMORY_SCHEMA!r} of labctl memory --json")
-        return [of_memory(row, bool(document["emulated"]), str(path)) for row in document["results"]]
-    except OSError as error:
-        raise FileFault(f"{path} cannot be read ({error.strerror or error})") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileFault(f"{path} is nothing that labctl memory --json printed") from error

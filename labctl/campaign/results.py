@@ -7,7 +7,6 @@ does without.
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from labctl.campaign.pack import Pack
 from labctl.campaign.rowcache import RowCache
 from labctl.campaign.state import ItemStatus, state_of
 from labctl.errors import CaptureError, ConfigError, FileFault
-from labctl.memory.row import SCHEMA as MEMORY_SCHEMA
+from labctl.memory.document import read_rows
 from labctl.model import Capture, Operation, Result
 from labctl.report.tables import render
 from labctl.report.tables.columns import MEMORY
@@ -219,20 +218,11 @@ def _with_memory(row: Row, memory: Mapping[str, Any] | None) -> Row:
 
 
 def _memory_rows(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["schema"] != MEMORY_SCHEMA:
-            raise FileFault(f"{path} is {document['schema']!r}, not {MEMORY_SCHEMA!r} of labctl memory --json")
-        rows = document["results"]
-        for row in rows:
-            _subject(row)
-            for key in MEMORY:
-                float(row[f"{key}_bytes"])
-        return rows
-    except OSError as error:
-        raise FileFault(f"{path} cannot be read ({error.strerror or error})") from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise FileFault(f"{path} is nothing that labctl memory --json printed") from error
+    rows, _ = read_rows(path)
+    if any(key not in row for row in rows for key in _SUBJECT):
+        raise FileFault(f"{path} is nothing that labctl memory --json printed: a row has not all of "
+                        f"{', '.join(_SUBJECT)}")
+    return rows
 
 
 def _subject(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -17,8 +17,10 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from labctl.errors import FileFault
+from labctl.userfile import open_regular
 
 ARM = "EM_ARM"
+_N_FILE_BYTES_MAX = 1 << 30
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _MACHINES = {"EM_ARM": "ARM", "EM_RISCV": "RISC-V", "EM_MSP430": "MSP430", "EM_AVR": "AVR", "EM_X86_64": "x86-64",
              "EM_386": "x86", "EM_AARCH64": "AArch64", "EM_XTENSA": "Xtensa"}
@@ -117,7 +119,7 @@ class Program:
 def read_program(path: Path | str) -> Program:
     """Read an ELF file. Raises FileFault for what is none, is cut short or contradicts itself."""
     try:
-        with Path(path).open("rb") as stream:
+        with open_regular(path, _N_FILE_BYTES_MAX) as stream:
             n_file_bytes = stream.seek(0, 2)
             stream.seek(0)
             if stream.read(4) != b"\x7fELF":

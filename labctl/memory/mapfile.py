@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from pathlib import Path
 from labctl.errors import ConfigError, FileFault
 from labctl.memory.elf import Program
 from labctl.memory.footprint import RESERVATIONS, Footprint
+from labctl.userfile import open_regular
 
+_N_FILE_BYTES_MAX = 64 << 20
 _BEGIN = "Linker script and memory map"
 _OUTPUT = re.compile(r"(\S+)?\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+load address 0x[0-9a-f]+)?\s*$")
 _INPUT = re.compile(r" (\S+)?\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)\s+(\S.*)$")
@@ -39,7 +42,7 @@ class LinkMap:
 def read_map(path: Path | str) -> LinkMap:
     """Read a map of GNU ld. Raises FileFault for anything else."""
     try:
-        with Path(path).open(encoding="utf-8", errors="replace") as stream:
+        with io.TextIOWrapper(open_regular(path, _N_FILE_BYTES_MAX), encoding="utf-8", errors="replace") as stream:
             return _parse(str(path), stream)
     except OSError as error:
         raise FileFault(f"{path} cannot be read: {error.strerror or error}") from error
