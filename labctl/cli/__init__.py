@@ -37,6 +37,12 @@ EXIT_DEVICE = 1
 EXIT_USAGE = 2
 EXIT_ENVIRONMENT = 3
 EXIT_INTERRUPTED = 130
+_TAKING = frozenset({"measure", "calibrate", "campaign run", "campaign resume"})
+# What commands leave behind where they are interrupted.
+_LEFT = (
+    (_TAKING | {"bench", "selftest"}, "the instruments were left safe"),
+    (_TAKING | {"published"}, "captures finished before are kept"),
+)
 
 
 class LazyGroup(click.Group):
@@ -129,7 +135,7 @@ def run(arguments: list[str]) -> int:
         _say(shown.getvalue().rstrip("\n"))
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
-        return _interrupted()
+        return _interrupted(arguments)
     except LabctlError as error:
         _say(f"labctl: {error}")
         return error.exit_status
@@ -139,15 +145,17 @@ def run(arguments: list[str]) -> int:
         try:
             interrupts.check()  # some libraries turn a KeyboardInterrupt into an error of their own
         except KeyboardInterrupt:
-            return _interrupted()
+            return _interrupted(arguments)
         status = _status_of(error)
         if status is None:
             raise
         return status
 
 
-def _interrupted() -> int:
-    _say("interrupted: the instruments were left safe; captures finished before are kept")
+def _interrupted(arguments: list[str]) -> int:
+    """Say what is left behind: of instruments and captures only where the command has to do with them."""
+    left = [text for names, text in _LEFT if {arguments[0], " ".join(arguments[:2])} & names]
+    _say(f"interrupted: {'; '.join(left)}" if left else "interrupted")
     return EXIT_INTERRUPTED
 
 

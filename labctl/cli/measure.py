@@ -39,7 +39,8 @@ from labctl.errors import ConfigError
 @click.option("--variant", "variants", multiple=True, metavar="KEY=VALUE,…", help="key=inside, piece=N, offset=N, "
               "tables=ram, workspace=static, ecp=plain, some of them, or plain [default: plain].")
 @click.option("--runs", type=click.IntRange(1, 1000), default=20, show_default=True, help="Windows per operation.")
-@click.option("--iterations", type=click.IntRange(1), default=1, show_default=True, help="Repeats inside a window.")
+@click.option("--iterations", type=click.IntRange(1, 1_000_000), default=1, show_default=True,
+              help="Repeats inside a window.")
 @click.option(
     "--zero",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

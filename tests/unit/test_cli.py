@@ -52,6 +52,8 @@ def test_help_imports_nothing_heavy():
         (["measure", "--shunt", "1.3 V"], "1.3 ohm"),
         (["measure", "--supply", "5 ohm"], "3.3 V"),
         (["measure", "--runs", "0"], "1<=x<=1000"),
+        (["measure", "--iterations", "0"], "1<=x<=1000000"),
+        (["measure", "--iterations", "4294967290"], "1<=x<=1000000"),  # beyond what the firmware's parser takes
         (["measure", "--bench", "no-such.toml"], "does not exist"),
         (["measure", "--shunt", "1.3 kohm"], "would drop"),
         (["measure", "--shunt", "1.3", "--board", "stm32vldiscover"], "stm32vldiscovery"),
@@ -101,3 +103,23 @@ def test_another_instruments_package_is_noticed(capsys, monkeypatch):
     status, _, err = run(capsys, "--help")
     assert status == 3
     assert "virtual environment" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["measure"], "interrupted: the instruments were left safe; captures finished before are kept\n"),
+        (["campaign", "run", "x"], "interrupted: the instruments were left safe; captures finished before are kept\n"),
+        (["bench", "check"], "interrupted: the instruments were left safe\n"),
+        (["published", "--measure"], "interrupted: captures finished before are kept\n"),
+        (["firmware", "build"], "interrupted\n"),
+        (["memory"], "interrupted\n"),
+        (["campaign", "plan", "x"], "interrupted\n"),
+    ],
+)
+def test_an_interrupted_command_says_only_what_it_had_to_do_with(capsys, monkeypatch, arguments, said):
+    def pressed(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.cli, "main", pressed)
+    assert run(capsys, *arguments) == (130, "", said)

@@ -52,6 +52,8 @@ _VERBS = {
 # A loop that polls a register is slow to emulate; stop now and then, so that its time line is handed over.
 _READS_PER_STOP = 16384
 _PAGE = 0x1000
+# How far below the RAM an access is taken for the stack's: some pushes, and short of the option bytes of an STM32F1.
+_STACK_REACH_BYTES = 1024
 # Erased flash reads so.
 _ERASED = b"\xff"
 # Where a run would end by itself: an address that no code is at.
@@ -261,9 +263,15 @@ class Machine:
             what = f"{verb} {address:#010x} ({size_bytes} bytes), " + (
                 "which is flash" if inside else "where the board has nothing"
             )
-        if sp < ram["address"]:
-            what += f"; stack overflow: sp {sp:#010x} is below the RAM at {ram['address']:#010x}"
+        if sp < ram["address"] or self._just_below(ram["address"]):
+            what += f"; stack overflow: below the RAM at {ram['address']:#010x}, sp {sp:#010x}"
         return f"firmware fault: {what}, {self._where()}; correct the firmware, then switch the power off and on"
+
+    def _just_below(self, begin: int) -> bool:
+        """Tell whether an access to what lies just below an address failed: a push that faults leaves sp as it was."""
+        if self._invalid is None or self._invalid[0] in (UC_MEM_FETCH_UNMAPPED, UC_MEM_FETCH_PROT):
+            return False
+        return begin - _STACK_REACH_BYTES <= self._invalid[1] < begin
 
     def _where(self) -> str:
         pc, lr = self._uc.reg_read(UC_ARM_REG_PC), self._uc.reg_read(UC_ARM_REG_LR)

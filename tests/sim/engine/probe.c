@@ -210,6 +210,8 @@ void reset_handler(void)
         case 'v': send_hex('v', load_at(0x20000400)); store_at(0x20000400); break;
         case 's': endless_recursion(before); break;
         case 'b': load_at(0x30000000); break;
+        case 'B': store_at(0x1ffffffc); break;
+        case 'o': load_at(0x1ffff7e0); break;
         case 'f': store_at(0x08000000); break;
         case 'j': ((void (*)(void))0x60000001)(); break;
         case 'u': __asm__ volatile("udf #0"); break;

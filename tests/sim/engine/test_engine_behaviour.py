@@ -58,6 +58,9 @@ def test_registers_without_a_model_read_back(probe):
     ("command", "words"),
     [
         pytest.param("s", ["stack overflow", "sp 0x1fff", "endless_recursion"], id="stack-overflow"),
+        pytest.param("B", ["write to 0x1ffffffc", "stack overflow: below the RAM at 0x20000000", "store_at"],
+                     id="just-below-ram"),
+        pytest.param("o", ["read of 0x1ffff7e0", "load_at"], id="far-below-ram"),
         pytest.param("b", ["read of 0x30000000", "where the board has nothing", "load_at"], id="bad-read"),
         pytest.param("f", ["write to 0x08000000", "which is flash", "store_at"], id="write-to-flash"),
         pytest.param("j", ["jump to 0x60000000", "where the board has nothing", "reset_handler"], id="bad-jump"),
@@ -72,6 +75,7 @@ def test_firmware_fault_names_the_place_and_power_clears_it(probe, command, word
     assert status["engine"] == "fault"
     for word in [*words, "pc 0x08"] if command != "j" else words:
         assert word in status["fault"]
+    assert ("stack overflow" in status["fault"]) == (command in "sB")
     probe.boot()
     assert probe.engine.status()["engine"] == "parked"
     assert probe.window("n") == probe.window("0") + 100
