@@ -12,6 +12,7 @@ from labctl import boards, interrupts
 from labctl.errors import ConfigError, EnvironmentFault, LabctlError, Unsupported
 from labctl.firmware import PROFILES, Image, Progress, build, check_toolchain, holds, image_for, image_of, names
 from labctl.firmware_image import read_manifest
+from labctl.firmware_source import out_of_date
 from labctl.model import Operation
 from labctl.operations import (
     EVERYWHERE,
@@ -171,5 +172,5 @@ def row_of(image: Image) -> FirmwareRow:
     return FirmwareRow(
         image.board, image.name, image.profile, image.clock_hz, image.variant, str(image.path), image.built,
         board_flash_bytes=memory["flash"]["size_bytes"], board_ram_bytes=memory["ram"]["size_bytes"],
-        remark=remark, **facts,
+        remark=remark, out_of_date=out_of_date(image), **facts,
     )

@@ -36,7 +36,8 @@ class Quick:
 
 
 def measure_published(
-    tables: Sequence[PublishedTable], quick: Quick, progress: Progress, missing: Callable[[MissingRow], None]
+    tables: Sequence[PublishedTable], quick: Quick, progress: Progress, missing: Callable[[MissingRow], None],
+    note: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Path]:
     """Measure what stands in these tables, of the boards that labctl has; yield the captures.
 
@@ -51,7 +52,7 @@ def measure_published(
                         n_runs=_N_RUNS)
         # No bench file: this never touches instruments, so nobody is to be asked anything.
         found = Survey(choice, Plan((), quick.out), None, lambda file: file.with_values(shunt_ohm=_SHUNT_OHM),
-                       lambda _: None, quick.seed)
+                       lambda _: None, quick.seed, note)
         yield from survey(found, lambda text, *rest, b=board: progress(f"{b}: {text}", *rest), missing)
 
 

@@ -15,6 +15,7 @@ from labctl.benchfile import BenchFile
 from labctl.combinations import Choice, Group, combine, regroup
 from labctl.errors import EnvironmentFault, LabctlError, Unsupported
 from labctl.firmware import Image, ensure, mismatch
+from labctl.firmware_source import stale_sentence
 from labctl.measure import Plan, Progress, measure
 from labctl.model import MissingRow, Operation
 from labctl.operations import NAMES, OF_IMAGE, parts, spelled
@@ -26,7 +27,8 @@ N_STEPS_BESIDE = 2  # of a measurement, besides its operations
 class Survey:
     """What to measure, and on which bench: `file` None is the emulated one, drawn from `seed`.
 
-    `plan` holds what is the same for every group; its operations are not looked at.
+    `plan` holds what is the same for every group; its operations are not looked at. `note` is told what to know of the
+    firmware that is measured.
     """
 
     choice: Choice
@@ -35,6 +37,7 @@ class Survey:
     overrides: Callable[[BenchFile], BenchFile]
     ask: Callable[[str], object]
     seed: int = 1
+    note: Callable[[str], object] = lambda _: None
 
 
 def refuse_row(row: MissingRow) -> None:
@@ -59,7 +62,7 @@ def survey(
     for row in absent:
         missing(row)
     if wanted.file is None:
-        groups = _built(groups, progress, missing)
+        groups = _built(groups, progress, missing, wanted.note)
     n_steps = sum(len(group.operations) + N_STEPS_BESIDE for group in groups)
     n_done = 0
     for before, group in zip([None, *groups], groups, strict=False):
@@ -82,10 +85,12 @@ def _takes_its_place(file: BenchFile | None, board: str, before: str) -> bool:
     return file is not None and len(file.duts) == 1 and board != before
 
 
-def _built(groups: list[Group], progress: Progress, missing: Callable[[MissingRow], None]) -> list[Group]:
+def _built(
+    groups: list[Group], progress: Progress, missing: Callable[[MissingRow], None], note: Callable[[str], object]
+) -> list[Group]:
     """Have the image of each group; where one does not fit its board, smaller ones in its place.
 
-    Operations that no image is left for are told to `missing`.
+    Operations that no image is left for are told to `missing`, images that are out of date to `note`.
     """
     queue, built, unfit = list(groups), list[Group](), set[Image]()
     while queue:
@@ -93,6 +98,8 @@ def _built(groups: list[Group], progress: Progress, missing: Callable[[MissingRo
         left: Sequence[Operation] = group.operations
         try:
             ensure(group.image, progress)
+            if sentence := stale_sentence(group.image):
+                note(sentence)
             built.append(group)
         except (EnvironmentFault, Unsupported) as error:
             if isinstance(error, Unsupported):

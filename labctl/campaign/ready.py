@@ -21,6 +21,7 @@ from labctl.checkup import check_bench
 from labctl.dated import check_resistance, read_dated
 from labctl.errors import ConfigError, DeviceStable, DiskFull, EnvironmentFault, Unsupported
 from labctl.firmware import Image, ensure, image_for
+from labctl.firmware_source import stale_sentence
 from labctl.simulation import Simulation
 from labctl.units import size_text
 
@@ -49,12 +50,16 @@ def stations(
 
 
 def check(station: Station, items: Sequence[Item], stage: Stage, note: Stage) -> None:
-    """Look at a bench before the first item: who answers, and on a real one with every board how it is wired.
+    """Look at a bench before the first item: its firmware, who answers, and on a real one how every board is wired.
 
     Raises ConfigError where a person would have to put one board in the place of another, or to switch its supply,
     DeviceStable for a fault that is found, and what opening the bench and flashing raise.
     """
     _check_places(station, items)
+    images = dict.fromkeys(station.images[item.number] for item in items)
+    for sentence in (stale_sentence(image) for image in images if isinstance(image, Image)):
+        if sentence:
+            note(sentence)
     firsts: dict[str, Item] = {}
     for item in items:
         if isinstance(station.images[item.number], Image):

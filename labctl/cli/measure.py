@@ -119,7 +119,8 @@ def command(
     n_complete = n_shown = 0
     try:
         with Output(quiet=as_json, lines=True) as output:
-            for path in survey(Survey(choice, plan, file, overrides, output.ask, seed), output.progress, report.lack):
+            wanted = Survey(choice, plan, file, overrides, output.ask, seed, output.note)
+            for path in survey(wanted, output.progress, report.lack):
                 n_complete += 1
                 report.add_or_lack(path)
                 n_shown += 1

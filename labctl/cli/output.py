@@ -67,6 +67,11 @@ class Output:
             click.echo(f"{done + 1}/{total} {text}" if total > 1 else text, err=True)
         self._last = step
 
+    def note(self, sentence: str) -> None:
+        """Say something that is to stay on stderr."""
+        with self.paused():
+            click.echo(f"labctl: {sentence}", err=True)
+
     def ask(self, sentence: str) -> str:
         """Ask the person to do or type something, and return what was typed before Enter.
 

@@ -102,7 +102,7 @@ def _measure(tables: list[Any], quick: Any, as_json: bool) -> tuple[list[Any], i
     missing: list[MissingRow] = []
     found: list[Any] = []
     with Output(quiet=as_json, lines=True) as output:
-        for path in measure_published(tables, quick, output.progress, missing.append):
+        for path in measure_published(tables, quick, output.progress, missing.append, output.note):
             found += read_found(path)
     for sentence in missing_sentences(missing):
         click.echo(f"labctl: {sentence}", err=True)

@@ -22,7 +22,8 @@ _ALONE = "op-"
 class FirmwareRow:
     """One image: its settings, where it lies, and what the file says where it is built.
 
-    `ram_bytes` are data and bss; stack and heap are set aside besides. `remark` says what is wrong with the file.
+    `ram_bytes` are data and bss; stack and heap are set aside besides. `remark` says what is wrong with the file;
+    `out_of_date` that the sources have changed since it was built.
     """
 
     board: str
@@ -40,6 +41,7 @@ class FirmwareRow:
     board_flash_bytes: int = 0
     board_ram_bytes: int = 0
     remark: str = ""
+    out_of_date: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ def render(rows: Sequence[FirmwareRow], *, whole: bool) -> Group:
     if len(shown) < len(rows):
         n = len(rows) - len(shown)
         sentences.append(f"And {n} image{'s' * (n > 1)} of one operation alone (--all lists them).")
+    if any(row.out_of_date for row in shown):
+        sentences.append("Out of date: built from other sources than those there are now; building it anew helps.")
     sentences += [row.remark for row in shown if row.remark]
     return Group(table, Sentences(sentences))
 
@@ -164,5 +168,5 @@ def _facts(row: FirmwareRow) -> tuple[str, str, str]:
     return (
         f"{grouped(row.flash_bytes)} ({share(row.flash_bytes, row.board_flash_bytes)})",
         f"{grouped(row.ram_bytes)} ({share(row.ram_bytes, row.board_ram_bytes)})",
-        row.build,
+        f"{row.build}\nout of date" if row.out_of_date else row.build,
     )
