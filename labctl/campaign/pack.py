@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from labctl.campaign import folder, journal
 from labctl.errors import BusyFault, FileFault
 from labctl.interrupts import held
 from labctl.store.atomic import explained, new_file
+from labctl.userfile import open_regular
 
 SCHEMA_PACK = "labctl.campaign-pack/1"
 FILES, FRAMES = "files", "frames"
@@ -84,6 +86,8 @@ class Pack:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.exists() and not path.is_dir():
+            open_regular(path, sys.maxsize).close()  # HDF5 would wait for a pipe
         try:
             self._file = h5py.File(path, "r", locking=False)
         except OSError as error:

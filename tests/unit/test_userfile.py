@@ -50,7 +50,8 @@ def test_programs_and_maps_are_files(read, pipe, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [["memory"], ["published"], ["table"], ["campaign", "plan"], ["campaign", "verify"], ["budget"], ["analyze"],
-     ["calibrate", "show"], ["campaign", "unpack"], ["measure", "--zero"], ["measure", "--calibration"],
+     ["calibrate", "show"], ["campaign", "unpack", "--out", "never"], ["measure", "--zero"],
+     ["measure", "--calibration"],
      ["measure", "--bench"], ["campaign", "run"]],
     ids=" ".join,
 )
