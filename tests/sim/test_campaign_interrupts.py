@@ -88,10 +88,9 @@ def wait_for(condition, process=None):
 
 def in_work(path, n):
     """Tell whether `n` attempts are on record and the next is under way: not the one just told done."""
-    if n_done(path) != n:
-        return False
-    told = {attempt.item for attempt in journal.read(path).attempts}
-    return any(now.item not in told for now in folders.read_now(path))
+    attempts = journal.read(path).attempts if (path / journal.NAME).is_file() else ()
+    told = {attempt.item for attempt in attempts}
+    return len(attempts) == n and any(now.item not in told for now in folders.read_now(path))
 
 
 def ends(process, status):
