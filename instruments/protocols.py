@@ -1,15 +1,18 @@
 """What labctl asks of an instrument. A driver implements one of these and is found by name in the entry-point
 group ``labctl.drivers``.
 
-A recorder is configured, armed, waited for and fetched; the device under test is released between arm and wait.
+A recorder is configured, armed, waited for and fetched; the device under test is released between arm and wait. It
+may be an oscilloscope, which sees voltages, or a meter, which sees the current itself; what it has, it says in its
+capabilities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from instruments.errors import OutOfRange
 from instruments.record import Identity, Record
 
 
@@ -26,8 +29,30 @@ class ChannelSettings:
 
 
 @dataclass(frozen=True)
+class CurrentSettings:
+    """Ask for a channel that measures current itself: `range_a` is the largest to expect, None lets it range alone."""
+
+    name: str
+    range_a: float | None = None
+
+
+@dataclass(frozen=True)
+class DigitalSettings:
+    """Ask for a digital input; `threshold_v` is None where the instrument has one of its own."""
+
+    name: str
+    threshold_v: float | None = None
+
+
+AnyChannelSettings = ChannelSettings | CurrentSettings | DigitalSettings
+
+
+@dataclass(frozen=True)
 class TriggerSettings:
-    """Ask for an edge trigger: `edge` is "rising" or "falling"."""
+    """Ask for an edge trigger: `edge` is "rising" or "falling", as seen on the wire.
+
+    `level_v` means nothing for a source that has a level of its own (a digital input).
+    """
 
     source: str
     level_v: float
@@ -39,20 +64,35 @@ class AcquisitionSettings:
     """Ask for an acquisition: `n_segments` stretches of `span_s`, of which `pre_s` lies before the trigger.
 
     `trigger` None takes one stretch at once (a zero reading). `rate_hz` is the least wanted; what the memory
-    allows is granted.
+    allows is granted. A meter says what it can do of this in its capabilities, and refuses the rest (OutOfRange).
     """
 
-    channels: tuple[ChannelSettings, ...]
+    channels: tuple[AnyChannelSettings, ...]
     trigger: TriggerSettings | None
     span_s: float
     pre_s: float
     n_segments: int = 1
     rate_hz: float = 0.0
 
+    @property
+    def voltages(self) -> tuple[ChannelSettings, ...]:
+        """Return the channels for an instrument that sees voltages alone. Raises OutOfRange for any other."""
+        found = tuple(channel for channel in self.channels if isinstance(channel, ChannelSettings))
+        if len(found) < len(self.channels):
+            other = next(channel for channel in self.channels if not isinstance(channel, ChannelSettings))
+            raise OutOfRange(f"channel {other.name} is asked for current or logic levels, and this instrument has none")
+        return found
+
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Tell what a recorder can do, before it is asked. Ranges are at the probe tip with a 1:1 probe."""
+    """Tell what a recorder can do, before it is asked.
+
+    Ranges are at the probe tip with a 1:1 probe; `range_max_a` is that of the current channels. `units` maps a channel
+    to "V", "A" or "" (digital); a channel that is not named there is in volt. `trigger_sources` are channels and inputs
+    whose edge can start a segment: none for a meter without a trigger. With `averages` a sample is the mean over the
+    interval that ends with it, not an instant. `burden_ohm` is what the meter puts in series with the DUT.
+    """
 
     channels: tuple[str, ...]
     range_min_v: float
@@ -60,6 +100,11 @@ class Capabilities:
     rate_max_hz: float
     memory_samples: int
     segments_max: int
+    units: Mapping[str, str] = field(default_factory=dict)
+    trigger_sources: tuple[str, ...] = ()
+    range_max_a: float = 0.0
+    averages: bool = False
+    burden_ohm: float = 0.0
 
 
 Progress = Callable[[int, int], None]

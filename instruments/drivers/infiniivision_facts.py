@@ -56,7 +56,7 @@ def check_settings(settings: AcquisitionSettings, names: tuple[str, ...]) -> Non
     """Raise OutOfRange for what the instrument cannot do. NaN fails every comparison and so is refused too."""
     if not settings.channels:
         raise OutOfRange("at least one channel must be recorded")
-    for channel in settings.channels:
+    for channel in settings.voltages:
         _check_channel(channel, names)
     used = [channel.name for channel in settings.channels]
     if len(set(used)) != len(used):
@@ -76,7 +76,7 @@ def check_settings(settings: AcquisitionSettings, names: tuple[str, ...]) -> Non
         raise OutOfRange(f"trigger source {trigger.source!r} is not among the recorded channels {', '.join(used)}")
     if trigger.edge not in ("rising", "falling"):
         raise OutOfRange(f"trigger edge must be rising or falling, not {trigger.edge!r}")
-    channel = settings.channels[used.index(trigger.source)]
+    channel = settings.voltages[used.index(trigger.source)]
     reach_v = LEVEL_MAX_RATIO * channel.range_v
     _within("trigger level", trigger.level_v, channel.offset_v - reach_v, channel.offset_v + reach_v, "V")
 

@@ -131,7 +131,7 @@ class KeysightInfiniiVision:
         self._link.write("*CLS")
         self._scpi.command(":STOP")
         self._end_bulk()
-        channels = tuple(self._set_channel(channel) for channel in settings.channels)
+        channels = tuple(self._set_channel(channel) for channel in settings.voltages)
         for name in names:
             if name not in {channel.name for channel in channels}:
                 self._set(f":CHANnel{channel_number(name)}:DISPlay", False)
@@ -220,7 +220,7 @@ class KeysightInfiniiVision:
         tags_s = self._read_time_tags() if segmented else np.zeros(1)
         channels: dict[str, Channel] = {}
         first: Preamble | None = None
-        for settings in self._granted.channels:
+        for settings in self._granted.voltages:
             preamble = self._select(settings.name)
             first = first or preamble
             if (preamble.n_points, preamble.dt_s) != (first.n_points, first.dt_s):
@@ -314,7 +314,7 @@ class KeysightInfiniiVision:
         self._set(":TRIGger:EDGE:SOURce", f"CHANnel{channel_number(trigger.source)}")
         self._set(":TRIGger:EDGE:SLOPe", "POSitive" if trigger.edge == "rising" else "NEGative")
         level_v = float(self._set(":TRIGger:EDGE:LEVel", float(trigger.level_v)))
-        range_v = next(channel.range_v for channel in settings.channels if channel.name == trigger.source)
+        range_v = next(channel.range_v for channel in settings.voltages if channel.name == trigger.source)
         near = abs(level_v - trigger.level_v) <= range_v / DIVISIONS
         self._require(":TRIGger:EDGE:LEVel", near, trigger.level_v, level_v)
         return replace(trigger, level_v=level_v)
