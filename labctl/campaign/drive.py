@@ -22,7 +22,7 @@ from labctl.campaign.plan import Plan, parse_plan, to_toml
 from labctl.campaign.state import State, state_of
 from labctl.campaign.work import Ending, Policy, Show
 from labctl.campaign.workers import Job, run_all
-from labctl.errors import FileFault
+from labctl.errors import EnvironmentFault, FileFault
 
 # In this order: what of several benches' ends is that of the campaign.
 _GRAVEST = ("safety", "interrupted", "lost", "budget", "complete")
@@ -207,16 +207,23 @@ def _work(
     return summary
 
 
-def _call_hook(plan: Plan, summary: Summary, hidden: tuple[str, ...], show: Show) -> None:
+def _call_hook(plan: Plan, summary: Summary, hidden: Mapping[str, str], show: Show) -> None:
     if plan.hooks.finish is None:
         return
+
+    def kept(text: str) -> str:
+        return scrub.scrub(scrub.within(text, summary.path), hidden)
+
+    def event(kind: str, text: str) -> None:
+        try:
+            journal.append(summary.path, Event(kind, Clocks().utc_text(), kept(text)))
+        except EnvironmentFault as error:  # the work is done, and how it ended is told all the same
+            show.note(str(error))
+
     state = summary.state
     document: dict[str, Any] = {
-        "event": "finish", "campaign": state.name, "ended": summary.ending.kind, "text": summary.ending.text,
+        "event": "finish", "campaign": state.name, "ended": summary.ending.kind, "text": kept(summary.ending.text),
         "items": state.n_items, "done": state.n_done, "failed": state.n_failed, "pending": state.n_pending,
         "elapsed_s": state.elapsed_s,
     }
-    if trouble := hooks.call(plan.hooks.finish, document):
-        text = scrub.scrub(f"the hook on finish did not work: {trouble}", hidden)
-        show.note(text)
-        journal.append(summary.path, Event("hook", Clocks().utc_text(), text))
+    hooks.report("finish", plan.hooks.finish, document, show.note, event)

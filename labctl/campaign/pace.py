@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +45,7 @@ class Pace:
         self,
         folder: CampaignFolder,
         bench: str,
-        secrets: tuple[str, ...],
+        secrets: Mapping[str, str],
         budget: Budget,
         show: Show,
         wish: Wish,
@@ -65,13 +65,15 @@ class Pace:
     def store(self, path: Path, capture: Capture) -> tuple[int, str]:
         """Store a capture; return its file's size and CRC-32. An unacknowledged one of a crash is replaced."""
         self.with_room(lambda: write_capture(path, capture, overwrite=True))
-        data = path.read_bytes()
-        self.n_bytes += len(data)
-        return len(data), f"{zlib.crc32(data):08x}"
+        # HDF5 writes its parts in no order, so there is no CRC before the file is whole.
+        size, crc32 = journal.size_and_crc32(path)
+        self.n_bytes += size
+        return size, crc32
 
     def note(self, attempt: Attempt) -> None:
         """Acknowledge an attempt in the journal."""
-        self.with_room(lambda: journal.append(self._folder.path, attempt))
+        kept = dataclasses.replace(attempt, error=self.scrubbed(attempt.error))
+        self.with_room(lambda: journal.append(self._folder.path, kept))
 
     def event(self, kind: str, text: str, **facts: Any) -> None:
         """Note in the journal what happened; where there is no room for it, it goes unsaid there."""
@@ -79,11 +81,11 @@ class Pace:
         try:
             journal.append(self._folder.path, event)
         except DiskFull:
-            self._show.note(f"no room in the journal to note: {event.text or event.kind}")
+            self._show.note(f"no room in the journal to note: {text or kind}")
 
     def scrubbed(self, text: str) -> str:
-        """Take out of a text what must not stay."""
-        return scrub.scrub(text, self._secrets)
+        """Take out of a text what must not be kept in the folder, nor be sent anywhere."""
+        return scrub.scrub(scrub.within(text, self._folder.path), self._secrets)
 
     def with_room(self, work: Callable[[], T]) -> T:
         """Do something; where the disk is full pause, look every few seconds, and do it again.

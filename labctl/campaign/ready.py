@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labctl import benchlock, boards
+from labctl import boards
 from labctl.analysis.finding import FAULT, WARNING
 from labctl.bench import find_bench_file
 from labctl.benchfile import BenchFile
@@ -130,16 +130,26 @@ def facts(plan: Plan, section: BenchSection, bench_file: Path | None = None) -> 
     }
 
 
-def secrets(plan: Plan, found: Sequence[Station]) -> tuple[str, ...]:
-    """List what no text may hold: the hooks' addresses and long words, and the addresses of the benches."""
-    hidden: list[str] = []
+def secrets(plan: Plan, found: Sequence[Station]) -> dict[str, str]:
+    """List what no text may hold, and what stands for it: addresses and long words of hooks, addresses, files."""
+    hidden: dict[str, str] = {}
     for hook in (plan.hooks.finish, plan.hooks.failure):
         words = [hook] if isinstance(hook, str) else hook or []
-        hidden += [word for word in words if len(word) >= _SECRET_MIN]
-    for station in found:
-        if station.file is not None:
-            hidden += scrub.secrets_of(*benchlock.addresses(station.file))
-    return tuple(dict.fromkeys(hidden))
+        for word in words:
+            if len(word) >= _SECRET_MIN:
+                hidden |= scrub.secrets_of(word, scrub.SECRET)
+    for section in plan.benches:
+        files = {section.file: "the bench file", section.zero: "the zero reading"}
+        for name, mark in (files | dict.fromkeys(section.calibrations, "the calibration")).items():
+            if name and "." in name:  # another may be any word
+                hidden |= {name: mark, str(plan.path_of(name)): mark}
+    for file in (station.file for station in found if station.file is not None):
+        hidden |= scrub.secrets_of(file.scope.resource, "the oscilloscope")
+        for dut in file.duts:
+            hidden |= scrub.secrets_of(dut.port, "the DUT")
+            if dut.power != "manual":
+                hidden |= scrub.secrets_of(dut.power, "the supply's switch")
+    return hidden
 
 
 def _station(

@@ -168,7 +168,7 @@ class _Runner:
             failure = classify(error)
             if failure == "disk":
                 raise DiskFull(text_of(error)) from error
-            return _Outcome(capture, row, failure, self._pace.scrubbed(text_of(error)))
+            return _Outcome(capture, row, failure, text_of(error))
         return _Outcome(capture, row)
 
     def _check_current(self, result: Result) -> None:
@@ -190,7 +190,7 @@ class _Runner:
             except Exception as error:
                 if classify(error) != "transient":
                     break  # the attempt meets it again, and says so
-                text = self._pace.scrubbed(text_of(error))
+                text = text_of(error)
                 left_s = self._policy.wait_s - (self._clocks.monotonic_s() - begun_s)
                 if left_s <= 0:
                     span = time_text(self._policy.wait_s)
@@ -208,24 +208,21 @@ class _Runner:
         try:
             self._measurer.make_safe()
         except Exception as error:  # noqa: BLE001 - the end comes all the same, and this is said
-            self._show.note(f"the outputs could not be switched off: {self._pace.scrubbed(text_of(error))}")
+            self._show.note(f"the outputs could not be switched off: {text_of(error)}")
 
     def _call_hook(self, item: Item, attempt: Attempt) -> None:
-        hook = self._policy.failure_hook
-        trouble = "" if hook is None else hooks.call(hook, _failure(self._folder.campaign.name, item, attempt))
-        if trouble:
-            text = f"the hook on failure did not work: {self._pace.scrubbed(trouble)}"
-            self._show.note(text)
-            self._pace.event("hook", text)
+        if self._policy.failure_hook is not None:
+            told = _failure(self._folder.campaign.name, item, attempt) | {"error": self._pace.scrubbed(attempt.error)}
+            hooks.report("failure", self._policy.failure_hook, told, self._show.note, self._pace.event)
 
 
 def _failure(campaign: str, item: Item, attempt: Attempt) -> dict[str, Any]:
-    """Make what the hook on failure is told."""
+    """Make what the hook on failure is told, but for the error."""
     operation = item.operation
     return {
         "event": "failure", "campaign": campaign, "bench": item.bench, "item": item.number, "key": item.key,
         "board": item.board, "operation": operation.name, "bytes": operation.bytes, "attempts": attempt.number,
-        "failure": attempt.failure, "error": attempt.error,
+        "failure": attempt.failure,
     }
 
 

@@ -6,7 +6,7 @@ import getpass
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,12 @@ _DROPPED = frozenset({"resource", "port", "power", "host", "address", "file", "z
 _N_MAX = 1000
 # In this order: what holds a path or an address inside itself goes first.
 _PATTERNS = (
-    (re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`<>]+"), ADDRESS),
-    (re.compile(r"\b(?:TCPIP|USB|GPIB|ASRL|VXI|PXI|PRLGX|VICP)[\w/.-]*::[^\s'\"`<>,;]*", re.IGNORECASE), ADDRESS),
+    (re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`<>]+(?<![.,:;)])"), ADDRESS),
+    (re.compile(r"\b(?:TCPIP|USB|GPIB|ASRL|VXI|PXI|PRLGX|VICP)[\w/.-]*::[^\s'\"`<>,;]*(?<![.,:;)])", re.IGNORECASE),
+     ADDRESS),
+    (re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1{SECRET}"),
+    (re.compile(r"""\b((?:authorization|token|password|passwd|secret|api[ _-]?key)["']?\s*[=:]\s*["']?)"""
+                r"""(?!bearer\b)(?:basic\s+)?[^\s"'`<>,;&]+""", re.IGNORECASE), rf"\1{SECRET}"),
     (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*"), ADDRESS),
     (re.compile(r"(?P<quote>['\"`])(?:~?/|[A-Za-z]:[\\/]|\\\\)[^\n]*?(?P=quote)"), rf"\g<quote>{PATH}\g<quote>"),
     (re.compile(r"(?<![\w.~)\]/])(?<!<(?=/\w+>))~?/[^\s'\"`,;:()<>/][^\s'\"`,;:()<>]*"), PATH),
@@ -32,14 +36,15 @@ _PATTERNS = (
 _MAYBE_IPV6 = re.compile(r"(?<![\w:])\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*\]?(?:%\w+)?(?![\w:])")
 
 
-def scrub(text: str, secrets: Iterable[str] = ()) -> str:
+def scrub(text: str, secrets: Mapping[str, str] | None = None) -> str:
     """Give a text without secrets, addresses, absolute paths, and the names of this machine and its user.
 
-    `secrets` are texts that must not appear, longest first; see `secrets_of` for what an address holds. Control
-    characters but line breaks become U+FFFD, and what is beyond 1000 characters is cut.
+    `secrets` are texts that must not appear, in whatever case, and what stands for each; see `secrets_of` for what an
+    address holds. The rest is as `printable` has it.
     """
-    for secret in sorted({secret for secret in secrets if secret}, key=len, reverse=True):
-        text = text.replace(secret, SECRET)
+    for secret, mark in sorted((secrets or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
+        if secret:
+            text = re.sub(re.escape(secret), mark, text, flags=re.IGNORECASE)
     for folder in _own_folders():
         text = re.sub(re.escape(folder) + r"[^\s'\"`,;:()<>]*", PATH, text)
     for pattern, mark in _PATTERNS:
@@ -47,19 +52,38 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     text = _MAYBE_IPV6.sub(_address_or_not, text)
     for name, mark in _own_names().items():
         text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", mark, text)
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """Give a text without what would steer a terminal, and of 1000 characters at most.
+
+    Control characters but line breaks become U+FFFD.
+    """
     text = "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text)
     return text if len(text) <= _N_MAX else text[: _N_MAX - 1] + "…"
 
 
-def secrets_of(*addresses: str | None) -> tuple[str, ...]:
-    """Give addresses of instruments, serial ports and switches, and the hosts in them, as secrets for `scrub`."""
-    found: set[str] = set()
-    for address in addresses:
-        if address:
-            found.add(address)
-            found |= set(re.findall(r"://(?:[^/@\s]*@)?\[?([^\]/:\s]{3,})", address))
-            found |= set(re.findall(r"^TCPIP\d*::([^:]{3,})::", address, re.IGNORECASE))
-    return tuple(sorted(found))
+def within(text: str, folder: Path) -> str:
+    """Name what lies in a folder as seen from there: where the folder lies may name a person."""
+    for place in dict.fromkeys((str(folder.absolute()), str(folder))):
+        if place != ".":
+            text = re.sub(rf"(?<![\w./~-]){re.escape(place)}/", "", text)
+        if "/" in place:  # a single word may be any word
+            text = re.sub(rf"(?<![\w./~-]){re.escape(place)}(?![\w/-])", "the campaign's folder", text)
+    return text
+
+
+def secrets_of(address: str | None, mark: str = ADDRESS) -> dict[str, str]:
+    """Give an address of an instrument, port, switch or hook, and the host's name in it, as secrets for `scrub`.
+
+    `mark` is what stands for the address.
+    """
+    if not address:
+        return {}
+    hosts = re.findall(r"://(?:[^/@\s]*@)?([^\[\]/:?#\s]{3,})", address)
+    hosts += re.findall(r"^TCPIP\d*::([^:\[]{3,})::", address, re.IGNORECASE)
+    return {host: HOST for host in hosts if not re.fullmatch(r"[\d.]+", host)} | {address: mark}
 
 
 def facts(bench: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,11 +100,12 @@ def _fact(value: Any) -> Any:
 
 
 def _address_or_not(match: re.Match[str]) -> str:
-    try:
-        ipaddress.IPv6Address(match[0].strip("[]").partition("%")[0])
-    except ValueError:
-        return match[0]
-    return ADDRESS
+    text = match[0]
+    for found in (text, text[:-1]):  # a colon may belong to the sentence
+        with suppress(ValueError):
+            ipaddress.IPv6Address(found.strip("[]").partition("%")[0])
+            return ADDRESS + text[len(found) :]
+    return text
 
 
 def _own_folders() -> list[str]:

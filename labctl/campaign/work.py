@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from labctl.campaign.hooks import Hook
 from labctl.campaign.model import Attempt, Item
@@ -25,7 +26,10 @@ class Measurer(ABC):
 
 
 class Show:
-    """Told what happens, to show it to somebody; this one shows nothing."""
+    """Told what happens, to show it to somebody; this one shows nothing.
+
+    What it is told names addresses as they are: it is for the operator, and kept nowhere.
+    """
 
     def counted(self, n_items: int, n_done: int, n_failed: int) -> None:
         """How far the campaign is before the first attempt."""
@@ -48,7 +52,7 @@ class Policy:
     """How items are taken: the attempts at each, the pause before the second (doubled each time), what is too much.
 
     `wait_s` is how long a new attempt waits for an instrument that is away; `power` the headline power of results;
-    `secrets` must not appear in any text.
+    `secrets` are texts that nothing kept may hold, and what stands for each.
     """
 
     n_attempts: int = 3
@@ -57,7 +61,7 @@ class Policy:
     power: str = "dut"
     current_limit_a: float | None = None
     failure_hook: Hook | None = None
-    secrets: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
     retry_failed: bool = False
 
 

@@ -1,10 +1,14 @@
 """Times of day, clocks, hooks' addresses, and what Ctrl-C once and twice do."""
 
+import contextlib
 import datetime
 import http.server
 import json
+import os
 import signal
+import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -87,12 +91,61 @@ def address():
 
 def test_an_address_gets_the_object_by_post(address):
     where, got = address
-    assert hooks.call(where, {"event": "finish", "done": 3}) == ""
+    assert hooks.call(where, {"event": "finish", "done": 3}) is None
     assert got == [{"event": "finish", "done": 3}]
 
 
 def test_an_address_that_refuses(address):
-    assert hooks.call(f"{address[0]}/no", {}) == "the address answered with status 500"
+    assert hooks.call(f"{address[0]}/no", {}) == hooks.Trouble("the address answered with status 500")
+
+
+def test_an_address_that_answers_a_byte_at_a_time_is_left():
+    # Each byte comes within the time-out of a read; the answer as a whole never does.
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip():
+            with server.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not ended.wait(0.02):
+                    with contextlib.suppress(OSError):
+                        connection.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        trouble = hooks.call(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, 0.3)
+        ended.set()
+        thread.join()
+    assert trouble == hooks.Trouble("the address did not answer within 0.3 s")
+
+
+@pytest.mark.parametrize("address", ["http://[::1/", "http://a:b/", "http://\ud800/", "http://127.0.0.1:9/a b"])
+def test_an_address_that_is_none_raises_nothing(address):
+    assert "address" in hooks.call(address, {}).text
+
+
+def test_an_object_that_is_no_json_raises_nothing():
+    assert "cannot be called" in hooks.call(("true",), {"elapsed_s": float("nan")}).text
+
+
+def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path):
+    told = tmp_path / "pid"
+    trouble = hooks.call(("sh", "-c", f"sleep 60 & echo $! > {told}"), {}, 10.0)
+    os.kill(int(told.read_text()), signal.SIGKILL)
+    assert trouble is None
+
+
+def test_a_command_that_hangs_is_killed_with_what_it_started(tmp_path):
+    told = tmp_path / "pid"
+    trouble = hooks.call(("sh", "-c", f"sleep 60 & echo $! > {told}; echo so far >&2; wait"), {}, 0.5)
+    assert trouble == hooks.Trouble("the command did not end within 0.5 s", "so far")
+    stat = Path(f"/proc/{told.read_text().strip()}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_command_that_is_not_there_is_named_before():
+    assert "'no-such-program-here'" in hooks.missing(("no-such-program-here", "x"))
+    assert [hooks.missing(hook) for hook in (("sh", "-c", "x"), "http://127.0.0.1:9/", None)] == ["", "", ""]
 
 
 def test_the_first_press_is_a_wish_and_the_second_ends_at_once():

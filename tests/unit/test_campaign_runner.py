@@ -3,6 +3,7 @@
 import errno
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -347,13 +348,34 @@ def test_failed_items_are_tried_again_only_on_request(folder):
     assert (state.n_done, state.n_failed) == (3, 0)
 
 
-def test_what_is_written_names_no_address_and_no_secret(folder):
-    error = DeviceStable("TCPIP::scope.lab::5025::SOCKET and http://chat.lab/hook?token=abc: no")
-    work(folder, Synthetic({1: error, 2: Unsupported("password hunter2")}), secrets=("hunter2",))
-    text = journal.read(folder.path).attempts[0].error + journal.read(folder.path).attempts[1].error
-    assert "lab" not in text
-    assert "token" not in text
-    assert "hunter2" not in text
+def test_what_is_written_names_no_address_and_no_secret_and_what_is_shown_does(folder, tmp_path):
+    texts = {
+        1: "TCPIP::scope.lab::5025::SOCKET and http://chat.lab/hook?token=abc: no", 2: "password hunter2",
+        3: "GPIB0::7::INSTR: no answer",
+    }
+    shown, hidden = [], {"hunter2": "<secret>", "GPIB0::7::INSTR": "the oscilloscope"}
+    show = Show()
+    show.ended = lambda _, attempt: shown.append(attempt.error)
+    told = tmp_path / "told.jsonl"
+    hook = (sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())")
+    faults = {number: DeviceStable(text) for number, text in texts.items()}
+    work(folder, Synthetic(faults), show=show, secrets=hidden, failure_hook=hook)
+    assert shown == list(texts.values())
+    kept = [one.error for one in journal.read(folder.path).attempts]
+    assert kept == ["<address> and <address>: no", "password <secret>", "the oscilloscope: no answer"]
+    assert all(text not in told.read_text() for text in ("lab", "hunter2", "GPIB"))
+
+
+def test_the_folder_is_named_as_it_is_seen_from_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = campaign_folder(Path("people", "ann", "night"), 1)
+    text = "cannot write people/ann/night/captures/1.h5: the disk is full"
+    notes = Notes()
+    filling(monkeypatch, pace, "write_capture", 1, DiskFull(text))
+    work(folder, Synthetic(), show=notes)
+    (pause,) = [event for event in journal.read(folder.path).events if event.kind == "pause"]
+    assert pause.text == "cannot write captures/1.h5: the disk is full"
+    assert notes.notes[0].startswith(text)
 
 
 def test_the_hook_on_failure_gets_what_failed(folder, tmp_path):
@@ -369,12 +391,13 @@ def test_the_hook_on_failure_gets_what_failed(folder, tmp_path):
 @pytest.mark.parametrize(
     ("hook", "words"),
     [
-        ((sys.executable, "-c", "import sys; sys.exit('no display')"), "status 1: no display"),
+        ((sys.executable, "-c", "import sys; sys.exit('no display for hunter2')"), "status 1: no display for hunter2"),
         (("no-such-program-here",), "cannot be run"),
         ((sys.executable, "-c", "import time; time.sleep(60)"), "did not end within"),
         ("http://127.0.0.1:9/hook", "does not answer"),
+        ("http://[::1/", "does not answer"),
     ],
-    ids=["fails", "missing", "hangs", "nobody answers"],
+    ids=["fails", "missing", "hangs", "nobody answers", "no address"],
 )
 def test_a_hook_that_fails_is_told_and_never_ends_the_campaign(folder, monkeypatch, hook, words):
     monkeypatch.setattr(hooks.call, "__defaults__", (0.5,))
@@ -382,4 +405,5 @@ def test_a_hook_that_fails_is_told_and_never_ends_the_campaign(folder, monkeypat
     assert work(folder, Synthetic({2: DeviceStable("no")}), show=notes, failure_hook=hook).kind == "complete"
     assert events(folder) == ["begin", "hook", "end"]
     assert any(words in note for note in notes.notes)
+    assert "hunter2" not in journal.read(folder.path).events[1].text  # what a command says may be anything
     assert [one[2] for one in attempts(folder)] == ["done", "failed", "done"]

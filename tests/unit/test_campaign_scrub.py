@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labctl.campaign import scrub as module
-from labctl.campaign.scrub import facts, scrub, secrets_of
+from labctl.campaign.scrub import facts, scrub, secrets_of, within
 
 
 @pytest.mark.parametrize(("text", "scrubbed"), [
@@ -21,10 +21,18 @@ from labctl.campaign.scrub import facts, scrub, secrets_of
     ("/dev/ttyUSB0 vanished", "<path> vanished"),
     ("TCPIP0::192.168.1.9::inst0::INSTR did not arm", "<address> did not arm"),
     ("USB0::0x2A8D::0x1766::MY1::INSTR did not arm", "<address> did not arm"),
-    ("socket://10.0.0.7:4444: no answer", "<address> no answer"),
+    ("socket://10.0.0.7:4444: no answer", "<address>: no answer"),
     ("http://user:pass@hooks.example/x?token=1 said 404", "<address> said 404"),
     ("10.0.0.7:4444 refused", "<address> refused"),
     ("fe80::1 and ::1 refused", "<address> and <address> refused"),
+    ("fe80::1: refused", "<address>: refused"),
+    ("TCPIP0::scope.lab::5025::SOCKET: refused", "<address>: refused"),
+    ("no answer (http://chat.lab/hook).", "no answer (<address>)."),
+    ("Authorization: Bearer abc.def-123 is refused", "Authorization: Bearer <secret> is refused"),
+    ('sent "bearer tok/en+1==" in vain', 'sent "bearer <secret>" in vain'),
+    ("authorization: Basic dXNlcjpwYXNz is refused", "authorization: <secret> is refused"),
+    ("token=abc123&x, password: hunter2", "token=<secret>&x, password: <secret>"),
+    ('{"api_key": "abc123"}', '{"api_key": "<secret>"}'),
     ("ann@lab.example.org is away", "<address> is away"),
     ("00:11:22:aa:bb:cc is away", "<address> is away"),
     ("localhost:80 is away", "<address> is away"),
@@ -39,19 +47,34 @@ def test_what_names_a_place_goes(text, scrubbed):
     "firmware 07.30.2019051434 of DSO-X 3024T, either/or, a<b>c</b>",
     "2026-11-30T12:00:00.000Z: captures/0001-stm32vldiscovery-sha256-16-24MHz.h5",
     "line one\nline two",
+    "the token is missing; a password was asked for; key=inside, the bearer of it",
 ])
 def test_what_tells_of_the_fault_stays(text):
     assert scrub(text) == text
 
 
 def test_a_secret_goes_whatever_it_is():
-    assert scrub("the key hunter2+hunter2 is wrong", ["hunter2", "", "hunter2+hunter2"]) == "the key <secret> is wrong"
+    secrets = {"hunter2": "<secret>", "": "never", "hunter2+hunter2": "<secret>"}
+    assert scrub("the word hunter2+HUNTER2 is wrong", secrets) == "the word <secret> is wrong"
 
 
-def test_the_host_in_an_address_is_a_secret():
-    secrets = secrets_of("TCPIP0::scope.lab::5025::SOCKET", "socket://ann@relay.lab:23", None, "/dev/ttyACM0")
-    assert {"scope.lab", "relay.lab"} <= set(secrets)
-    assert scrub("scope.lab does not answer, relay.lab does", secrets) == "<secret> does not answer, <secret> does"
+def test_an_address_is_called_what_it_is_of_and_its_host_goes():
+    secrets = secrets_of("TCPIP0::scope.lab::5025::SOCKET", "the oscilloscope") | secrets_of("/dev/ttyACM0", "the DUT")
+    secrets |= secrets_of("https://ann@chat.lab:23/hook?x=1", "<secret>") | secrets_of(None)
+    text = "TCPIP0::scope.lab::5025::SOCKET: no route to scope.lab; /dev/ttyACM0: gone; Chat.Lab: unknown"
+    assert scrub(text, secrets) == "the oscilloscope: no route to <host>; the DUT: gone; <host>: unknown"
+
+
+@pytest.mark.parametrize(("folder", "text", "seen"), [
+    ("people/ann/night", "cannot write people/ann/night/captures/1.h5: full", "cannot write captures/1.h5: full"),
+    ("people/ann/night", "people/ann/night is gone", "the campaign's folder is gone"),
+    ("/home/ann/night", "cannot write /home/ann/night/journal.jsonl: full", "cannot write journal.jsonl: full"),
+    ("../ann/night", "cannot write ../ann/night/journal.jsonl: full", "cannot write journal.jsonl: full"),
+    ("night", "a good night, night/journal.jsonl and last-night/x", "a good night, journal.jsonl and last-night/x"),
+    (".", "3.3 V and ./x", "3.3 V and ./x"),
+])
+def test_what_lies_in_the_folder_is_named_as_seen_from_there(folder, text, seen):
+    assert within(text, Path(folder)) == seen
 
 
 def test_this_machine_and_its_user_go(monkeypatch, tmp_path):
@@ -72,7 +95,7 @@ def test_what_would_steer_a_terminal_is_shown_as_unknown():
 
 @given(st.text(max_size=3000), st.sampled_from(["/home/ann/x", "192.168.0.1", "hunter2"]), st.text(max_size=50))
 def test_nothing_around_it_keeps_a_secret_in(before, secret, after):
-    text = scrub(f"{before} {secret} {after}", ["hunter2"])
+    text = scrub(f"{before} {secret} {after}", {"hunter2": "<secret>"})
     assert len(text) <= 1000
     if secret not in before + after:
         assert secret not in text
