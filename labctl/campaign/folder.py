@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from labctl.boards import clock_text
-from labctl.campaign import journal, scrub
+from labctl.campaign import document, journal, scrub
 from labctl.campaign.model import SCHEMA_CAMPAIGN, Campaign, Item
 from labctl.errors import BusyFault, FileFault
 from labctl.model import Operation
 from labctl.store.atomic import explained, new_file, sync_folder
 from labctl.store.schema import file_part
+from labctl.userfile import read_regular
 
 CAMPAIGN = "campaign.json"
 PLAN = "plan.toml"
@@ -31,6 +32,10 @@ LOCK = ".lock"
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp", re.DOTALL)
 _NAME_MAX = 120
+# More than the list of 100 000 items comes to; and than what is said of a process or an item.
+N_BYTES_MAX = 1 << 28
+_N_SMALL = 1 << 16
+_PID_MAX = 1 << 22  # of Linux (proc(5), pid_max)
 
 
 @dataclass(frozen=True)
@@ -205,57 +210,53 @@ def write_file(path: Path, data: bytes) -> None:
 
 def open_campaign(path: Path) -> CampaignFolder:
     """Open the folder of a campaign. Raises FileFault where it is none, or was written by a newer labctl."""
-    file = path / CAMPAIGN
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        reason = "it holds no campaign.json" if path.is_dir() else "there is no such folder"
-        raise FileFault(f"{path} is no campaign: {reason}; give the folder that `labctl campaign run` named") from error
-    return CampaignFolder(path, from_text(data, str(file)))
+    return CampaignFolder(path, from_text(campaign_bytes(path), str(path / CAMPAIGN)))
+
+
+def campaign_bytes(path: Path) -> bytes:
+    """Read the list of a campaign's folder. Raises FileFault where it is none."""
+    if not os.path.lexists(path / CAMPAIGN):
+        reason = f"it holds no {CAMPAIGN}" if path.is_dir() else "there is no such folder"
+        raise FileFault(f"{path} is no campaign: {reason}; give the folder that `labctl campaign run` named")
+    return read_regular(path / CAMPAIGN, N_BYTES_MAX)
 
 
 def to_text(campaign: Campaign) -> bytes:
     """Write a campaign as JSON."""
-    document = {"schema": SCHEMA_CAMPAIGN, **dataclasses.asdict(campaign)}
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
+    fields = {"schema": SCHEMA_CAMPAIGN, **dataclasses.asdict(campaign)}
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, indent=1)
     return text.encode("utf-8", "backslashreplace")
 
 
 def from_text(data: bytes, where: str) -> Campaign:
     """Read a campaign back. Raises FileFault where it is none, or was written by a newer labctl."""
     try:
-        document = json.loads(data)
-        schema = document.pop("schema")
-        if schema != SCHEMA_CAMPAIGN:
-            raise FileFault(f"{where} is {schema!r} and not {SCHEMA_CAMPAIGN!r}: read it with the labctl that wrote it")
-        items = tuple(_item(one) for one in document.pop("items"))
-        schedule, benches = tuple(document.pop("schedule")), tuple(document.pop("benches"))
-        return Campaign(**document, items=items, schedule=schedule, benches=benches)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise FileFault(f"{where} is damaged, or of a newer labctl ({type(error).__name__}: {error})") from error
+        return document.campaign_of(document.parse(data))
+    except FileFault as fault:
+        raise FileFault(f"{where} {fault}") from fault
+    except ValueError as error:
+        raise FileFault(f"{where} is damaged, or of a newer labctl ({error}): read it with the labctl that wrote it, "
+                        "or put the file back from a copy") from error
 
 
 def holder(path: Path) -> Holder | None:
     """Tell which living process holds a campaign, without touching its lock."""
     try:
-        told = json.loads((path / LOCK).read_bytes())
-        pid, since_utc, start = int(told["pid"]), str(told["since_utc"]), told["start"]
-    except (OSError, ValueError, LookupError, TypeError):
+        told = document.parse(read_regular(path / LOCK, _N_SMALL))
+        start = told.pop("start")
+        found: Holder = document.built(Holder, told)
+    except (FileFault, ValueError, LookupError, TypeError, AttributeError):
         return None
-    return Holder(pid, since_utc) if _start_of(pid) == start else None
+    return found if 0 < found.pid < _PID_MAX and _start_of(found.pid) == start else None
 
 
 def read_now(path: Path) -> tuple[Now, ...]:
     """Read what each bench has, or had when its runner died, in work."""
     found = []
     for file in sorted(path.glob(".now-*.json")):
-        with suppress(OSError, ValueError, TypeError):  # taken away meanwhile
-            found.append(Now(**json.loads(file.read_bytes())))
+        with suppress(FileFault, ValueError):  # taken away meanwhile
+            found.append(document.built(Now, document.parse(read_regular(file, _N_SMALL))))
     return tuple(found)
-
-
-def _item(document: Mapping[str, Any]) -> Item:
-    return Item(**{**document, "operation": Operation(**document["operation"])})
 
 
 def bench_files(campaign: Campaign) -> dict[str, bytes]:

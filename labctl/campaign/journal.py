@@ -13,36 +13,45 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labctl.campaign import document
 from labctl.campaign.model import Attempt, Event
 from labctl.errors import DiskFull, FileFault
 from labctl.store.atomic import explained
+from labctl.userfile import read_regular
 
 NAME = "journal.jsonl"
 TORN = b" #torn"
+# More than a million attempts come to.
+N_BYTES_MAX = 1 << 31
 
 _CRC = re.compile(rb', "crc32": "([0-9a-f]{8})"\}', re.DOTALL)
 _N_CRC = len(', "crc32": "00000000"}')
-_KINDS: dict[str, type[Attempt] | type[Event]] = {"attempt": Attempt, "event": Event}
+_N_NAMED = 5
 
 
 @dataclass(frozen=True)
 class Journal:
     """What was read: attempts and events in the order they were written, and what was not readable.
 
-    `n_dropped` lines were not readable. Of these, those that are no remains of a crash have their numbers, from 1, in
-    `broken`.
+    `n_torn` lines are what a crash leaves of one, and nothing that was done is lost with them. `broken` has the
+    numbers, from 1, of lines that were damaged afterwards.
     """
 
     attempts: tuple[Attempt, ...]
     events: tuple[Event, ...]
-    n_dropped: int = 0
+    n_torn: int = 0
     broken: tuple[int, ...] = ()
+
+    @property
+    def n_dropped(self) -> int:
+        """Count the lines that were not readable."""
+        return self.n_torn + len(self.broken)
 
 
 def append(folder: Path, entry: Attempt | Event) -> None:
@@ -87,39 +96,57 @@ def _closing(descriptor: int, size: int) -> bytes:
 
 def read(folder: Path) -> Journal:
     """Read the journal. Raises FileFault where there is none, or where a newer labctl wrote it."""
+    return parse(read_bytes(folder), str(folder / NAME))
+
+
+def read_bytes(folder: Path) -> bytes:
+    """Read the bytes of a journal. Raises FileFault where there is none."""
     path = folder / NAME
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileFault(f"cannot read {path}: {error.strerror}; give the folder of a campaign") from error
-    return parse(data, str(path))
+    if not os.path.lexists(path):
+        raise FileFault(f"{path} is missing, so that what was done is not known: put it back from a copy of the "
+                        "folder, or look at single captures (labctl analyze)")
+    return read_regular(path, N_BYTES_MAX)
 
 
-def parse(data: bytes, where: str) -> Journal:
-    """Read the bytes of a journal; `where` names it in errors. Raises FileFault where a newer labctl wrote it."""
+def parse(data: bytes, where: str, first: int = 1) -> Journal:
+    """Read the bytes of a journal, or of its end from line `first` on; `where` names it in errors.
+
+    Raises FileFault for a line whose CRC is right and whose content is none of a journal's.
+    """
     attempts: list[Attempt] = []
     events: list[Event] = []
-    n_dropped, broken = 0, []
-    for number, line, ended in _lines(data):
+    n_torn, broken = 0, []
+    for number, line, ended in _lines(data, first):
         body = _body(line)
         if body is None:
-            n_dropped += 1
             if ended and not line.endswith(TORN):
                 broken.append(number)
+            else:
+                n_torn += 1
             continue
-        entry = _entry(json.loads(body), f"{where}, line {number}")
+        entry = _entry(body, f"{where}, line {number}")
         if isinstance(entry, Attempt):
             attempts.append(entry)
         else:
             events.append(entry)
-    return Journal(tuple(attempts), tuple(events), n_dropped, tuple(broken))
+    return Journal(tuple(attempts), tuple(events), n_torn, tuple(broken))
+
+
+def damage(broken: Sequence[int]) -> str:
+    """Say that lines are damaged, and which; "" where none is."""
+    if not broken:
+        return ""
+    numbers = ", ".join(map(str, broken[:_N_NAMED])) + (", …" if len(broken) > _N_NAMED else "")
+    lines, are = ("line", "is") if len(broken) == 1 else ("lines", "are")
+    return (f"{len(broken)} {lines} of {NAME} ({numbers}) {are} damaged: what was noted there is not known, and items "
+            "that it said were done count as not taken")
 
 
 def to_line(entry: Attempt | Event) -> bytes:
     """Spell an entry as its line, newline included. Raises ValueError for nan and infinity, which JSON has not."""
     kind = "attempt" if isinstance(entry, Attempt) else "event"
-    document: dict[str, Any] = {"entry": kind, **dataclasses.asdict(entry)}
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    fields: dict[str, Any] = {"entry": kind, **dataclasses.asdict(entry)}
+    text = json.dumps(fields, sort_keys=True, ensure_ascii=False, allow_nan=False)
     body = text.encode("utf-8", "backslashreplace")  # half a character becomes its escape in JSON
     return body[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(body)
 
@@ -138,25 +165,27 @@ def size_and_crc32(path: Path) -> tuple[int, str]:
     return size, f"{crc:08x}"
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
+def _lines(data: bytes, first: int) -> Iterator[tuple[int, bytes, bool]]:
     """Give number, bytes and whether it has its newline, of each line that is not empty."""
     *whole, tail = data.split(b"\n")
-    for number, line in enumerate(whole, 1):
-        if line:
+    for number, line in enumerate(whole, first):
+        if line := line.removesuffix(b"\r"):
             yield number, line, True
     if tail:
-        yield len(whole) + 1, tail, False
+        yield first + len(whole), tail, False
 
 
 def _body(line: bytes) -> bytes | None:
-    """Give a line without its CRC, None where that fails."""
+    """Give a line without its CRC, None where that fails. A copy may have made CR LF of its newline."""
+    line = line.removesuffix(b"\r")
     mark = _CRC.fullmatch(line[-_N_CRC:])
     body = line[:-_N_CRC] + b"}"
     return body if mark and int(mark[1], 16) == zlib.crc32(body) else None
 
 
-def _entry(document: dict[str, Any], where: str) -> Attempt | Event:
-    cls = _KINDS.get(document.pop("entry", None))
-    if cls is None or document.keys() - {field.name for field in dataclasses.fields(cls)}:
-        raise FileFault(f"{where} was written by a newer labctl: read it with that one")
-    return cls(**document)
+def _entry(body: bytes, where: str) -> Attempt | Event:
+    try:
+        return document.entry_of(document.parse(body))
+    except ValueError as error:
+        raise FileFault(f"{where} is damaged, or of a newer labctl ({error}): read it with the labctl that wrote it, "
+                        "or put the file back from a copy") from error

@@ -82,7 +82,7 @@ def test_every_changed_byte_of_a_line_in_the_middle_is_named(folder):
         if damaged[place] == ord("\n"):
             continue
         put(folder, lines[0] + damaged + lines[2])
-        assert journal.read(folder) == journal.Journal((attempt(1), attempt(3)), (), 1, (2,)), place
+        assert journal.read(folder) == journal.Journal((attempt(1), attempt(3)), (), 0, (2,)), place
 
 
 def test_zeros_that_a_loss_of_power_left_are_dropped(folder):
@@ -117,14 +117,14 @@ def test_a_journal_that_is_gone_is_not_begun_anew(tmp_path):
     with pytest.raises(EnvironmentFault, match="cannot write"):
         journal.append(tmp_path, attempt(1))
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(FileFault, match="give the folder of a campaign"):
+    with pytest.raises(FileFault, match="is missing, so that what was done is not known"):
         journal.read(tmp_path)
 
 
 def test_an_entry_of_a_newer_labctl_is_refused(folder):
     body = json.dumps({"entry": "attempt", "item": 1, "colour": "red"}).encode()
     put(folder, body[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(body))
-    with pytest.raises(FileFault, match=r"journal\.jsonl, line 1 was written by a newer labctl"):
+    with pytest.raises(FileFault, match=r"journal\.jsonl, line 1 is damaged, or of a newer labctl"):
         journal.read(folder)
 
 
