@@ -201,6 +201,19 @@ def test_what_the_core_does_half_a_time_constant_after_an_edge_does_not_bend_the
     assert run.charge_c == pytest.approx(charge_c, rel=5e-4)
 
 
+def test_a_core_that_wakes_just_before_a_short_window_and_sleeps_just_after_does_not_bend_the_current_there():
+    # A thirtieth of the time constant: nearly all of the charge comes out of the capacitance.
+    farad, awake_s, duration_s = 4.7e-6, 250e-9, 220e-9
+    tau_s = 1.3 * farad
+    spans = [(20e-6, 10e-3), (awake_s, 40e-3), (duration_s, 60e-3), (awake_s, 40e-3), (20e-6, 10e-3)]
+    line, _, _ = stepped(spans, tau_s, 1.3, dt_s=1e-9, scale=3e-6)
+    start = (20e-6 + awake_s) / 1e-9
+    window = Window(0, start, start + duration_s / 1e-9)
+    wiring = Wiring(Shunt(1.3, decoupling_f=farad), Supply(3.3), shunt_channel="CH1")
+    run = only_run(record_of(CH1=line, dt_s=1e-9), wiring, window)
+    assert run.charge_c == pytest.approx(60e-3 * duration_s, rel=5e-3)
+
+
 def test_quiet_spans_are_read_on_both_sides_and_stay_clear_of_neighbours():
     codes = np.repeat([4, 13, 6, 13, 8], [400, 200, 400, 200, 400]).astype(np.int16)
     windows = [Window(0, 399.5, 599.5), Window(0, 999.5, 1199.5)]
