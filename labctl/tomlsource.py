@@ -18,6 +18,9 @@ Place = tuple[str | int, ...]
 
 _N_BYTES_MAX = 1_000_000
 _N_SHOWN = 60
+_N_LISTED = 20
+# Beyond what any file that a person writes needs, and far from where Python's own recursion ends.
+_DEPTH_MAX = 20
 _SIGNS_IN_KEYS = ("bare_key", "quoted_key")
 
 
@@ -30,10 +33,13 @@ class Source:
 
     def line(self, place: Place) -> int | None:
         """Return the line, from 1, of a place, or of the table it would stand in; None where not even that is there."""
-        if place in self._lines or not place:
-            return self._lines.get(place)
-        inside = [line for other, line in self._lines.items() if other[: len(place)] == place]
-        return min(inside) if inside else self.line(place[:-1])
+        for length in range(len(place), 0, -1):
+            outer = place[:length]
+            if outer in self._lines:
+                return self._lines[outer]
+            if inside := [line for other, line in self._lines.items() if other[:length] == outer]:
+                return min(inside)
+        return None
 
     def sentence(self, place: Place, text: str) -> str:
         """Say something of a place: file, line, key, text."""
@@ -67,15 +73,18 @@ def read(path: Path) -> Source:
 def parse(source: Source) -> dict[str, Any]:
     """Read the tables of a file. Raises ConfigError, with the line, for what is no TOML."""
     try:
-        return tomllib.loads(source.text)
+        data = tomllib.loads(source.text)
     except RecursionError as error:
-        raise ConfigError(f"{source.where}: arrays or tables are nested too deep") from error
+        raise ConfigError(_too_deep(source)) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_no_toml(source, str(error))) from error
     except ValueError as error:
         long = re.search("[0-9_]{4000}", source.text)
         line = source.text[: long.start()].count("\n") + 1 if long else "unknown"
         raise ConfigError(f"{source.where}, line {line}: a number of thousands of digits is beyond reading") from error
+    if _is_deep(data):
+        raise ConfigError(_too_deep(source))
+    return data
 
 
 def spelled(place: Place) -> str:
@@ -94,12 +103,17 @@ def shown(value: object) -> str:
     return text if len(text) <= _N_SHOWN else f"{text[:_N_SHOWN]}…"
 
 
-def nearest(word: str, known: Iterable[str], kind: str = "valid") -> str:
-    """Suggest the nearest of what is known, or list it."""
+def nearest(word: str, known: Iterable[str], kind: str = "valid", listed: str = "") -> str:
+    """Suggest the nearest of what is known, or list it; `listed` says where it is, where it would be a long list."""
     known = list(dict.fromkeys(known))
     by_fold = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(word.casefold()[:200], by_fold, n=1, cutoff=0.5)
-    return f"did you mean {by_fold[near[0]]!r}?" if near else f"{kind}: {', '.join(known)}"
+    if near:
+        return f"did you mean {by_fold[near[0]]!r}?"
+    if len(known) > _N_LISTED and listed:
+        return listed
+    more = f" and {len(known) - _N_LISTED} more" if len(known) > _N_LISTED else ""
+    return f"{kind}: {', '.join(known[:_N_LISTED])}{more}"
 
 
 def _no_toml(source: Source, message: str) -> str:
@@ -109,6 +123,24 @@ def _no_toml(source: Source, message: str) -> str:
     at = f"line {line}, column {column}" if line else f"line {source.text.rstrip().count(chr(10)) + 1}, at the end"
     twice = ": a key or table is there twice" if text.startswith(("Cannot overwrite", "Cannot declare")) else ""
     return f"{source.where}, {at}: this is no TOML: {text}{twice}"
+
+
+def _is_deep(data: object) -> bool:
+    layer = [data]
+    for _ in range(_DEPTH_MAX):
+        layer = [
+            inner for one in layer if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return bool(layer)
+
+
+def _too_deep(source: Source) -> str:
+    """Say that something is nested too deep, with the first line that shows it."""
+    lines = enumerate(source.text.splitlines(), 1)
+    line = next((n for n, text in lines if max(map(text.count, ".[{")) >= _DEPTH_MAX), None)
+    at = source.where if line is None else f"{source.where}, line {line}"
+    return f"{at}: nested too deep: keys, arrays or tables more than {_DEPTH_MAX} deep"
 
 
 def _located(text: str) -> Iterator[tuple[Place, int]]:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from labctl import __version__, benchlock, interrupts
-from labctl.campaign import budget, hooks, journal, ready, runner, scrub
+from labctl.campaign import budget, hooks, journal, ready, runner, scrub, settings
 from labctl.campaign.attempt import BenchMeasurer, Station
-from labctl.campaign.budget import Clocks
+from labctl.campaign.budget import Clocks, Tally
+from labctl.campaign.changes import compare, refuse
 from labctl.campaign.estimate import estimate
 from labctl.campaign.folder import CampaignFolder, create, open_campaign
-from labctl.campaign.items import compare, expansion, refuse, schedule, settings_changed
+from labctl.campaign.items import expansion, schedule
+from labctl.campaign.journal import Journal
 from labctl.campaign.model import Campaign, Event, Item
 from labctl.campaign.plan import Plan, parse_plan, to_toml
 from labctl.campaign.state import State, state_of
@@ -27,7 +29,7 @@ from labctl.errors import EnvironmentFault, FileFault
 # In this order: what of several benches' ends is that of the campaign.
 _GRAVEST = ("safety", "interrupted", "lost", "budget", "complete")
 _STATUS = {"safety": 1, "interrupted": 130, "lost": 1, "budget": 4}
-EXIT_FAILED_ITEMS = 4
+EXIT_NOT_ALL_DONE = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Summary:
     @property
     def exit_status(self) -> int:
         """Return 0 where all is done, 4 with failed items or a budget, 130 interrupted, 1 for what stopped it."""
-        return _STATUS.get(self.ending.kind, EXIT_FAILED_ITEMS if self.state.n_failed else 0)
+        all_done = self.state.n_done == self.state.n_items
+        return _STATUS.get(self.ending.kind, 0 if all_done else EXIT_NOT_ALL_DONE)
 
 
 def begin(
@@ -65,14 +68,15 @@ def begin(
     if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
         raise FileFault(f"there is something at {out} already: go on with it (labctl campaign resume), or name another "
                         "folder with --out")
+    plan = ready.with_bench(plan, options.bench_file)
     items = expansion(plan).items
-    with _ready(plan, items, out, options, show) as stations:
+    with _ready(plan, items, out, Journal((), ()), show) as stations:
         campaign = Campaign(
             name=plan.campaign.name,
             seed=plan.campaign.seed,
             items=items,
             schedule=tuple(schedule(plan, items)),
-            benches=tuple(ready.facts(plan, section, options.bench_file) for section in plan.benches),
+            benches=tuple(ready.facts(plan, section) for section in plan.benches),
             created_utc=Clocks().utc_text(),
             software=f"labctl {__version__}",
         )
@@ -86,14 +90,15 @@ def resume(
 ) -> Summary:
     """Go on with a campaign, by the plan in its folder or another, which may add to it.
 
-    Raises ConfigError where the plan does more than add, BusyFault where another process works on it, FileFault.
+    Raises ConfigError where the plan does more than add, or where bench or firmware are others than when the campaign
+    began, BusyFault where another process works on it, FileFault.
     """
     with open_campaign(path).lock(Clocks().utc_text()):
         folder = open_campaign(path)  # as it is now that nobody else can change it
-        if plan is None:
-            plan = _kept_plan(path)
+        plan = ready.with_bench(_kept_plan(path) if plan is None else plan, options.bench_file)
         _take_over(folder, plan, show)
-        with _ready(plan, _left(folder, options), path, options, show) as stations:
+        past = journal.read(path)
+        with _ready(plan, _left(folder, past, options), path, past, show) as stations:
             return _work(folder, plan, stations, options, show, told)
 
 
@@ -106,55 +111,40 @@ def _kept_plan(path: Path) -> Plan:
 
 
 def _take_over(folder: CampaignFolder, plan: Plan, show: Show) -> None:
-    """Take the items that an edited plan adds. Raises ConfigError where it changes others or takes them away."""
+    """Take the items that an edited plan adds, and its order for all that is left.
+
+    Raises ConfigError where it changes other items or takes them away, or does not fit its benches.
+    """
     campaign = folder.campaign
     changes = compare(campaign.items, expansion(plan).items)
-    refuse(changes, _settings_changed(folder, plan))
+    refuse(changes, settings.changed(campaign, plan))
+    items = (*campaign.items, *changes.added)
+    order = tuple(schedule(plan, items))
     if changes.added:
-        items = (*campaign.items, *changes.added)
-        folder.extend(items, tuple(schedule(plan, items)), to_toml(plan))
         show.note(f"{len(changes.added)} items are added to the campaign")
+    elif order != campaign.schedule:
+        show.note(f"what is left is taken in another order than so far: {plan.campaign.order}")
+    if changes.added or order != campaign.schedule:
+        folder.extend(items, order, to_toml(plan))
 
 
-def _settings_changed(folder: CampaignFolder, plan: Plan) -> tuple[str, ...]:
-    """Say which settings are others than the campaign began with, by its list and by the plan in its folder."""
-    began = folder.campaign
-    pairs = [("[campaign] name", began.name, plan.campaign.name), ("[campaign] seed", began.seed, plan.campaign.seed)]
-    kept = {str(bench["name"]): bench for bench in began.benches}
-    for section in plan.benches:
-        if section.emulated and section.name in kept:  # of others the file may not be at hand
-            before, now = _flat(kept[section.name]), _flat(scrub.facts(ready.facts(plan, section)))
-            pairs += [(f"bench {section.name}: {key}", before[key], value) for key, value in now.items()
-                      if key in before and key != "boards"]
-    changed = [f"{what} was {old} when the campaign began and is {new} now" for what, old, new in pairs if old != new]
-    return tuple(dict.fromkeys([*changed, *settings_changed(_kept_plan(folder.path), plan)]))
-
-
-def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Give facts of a bench without tables inside."""
-    flat: dict[str, Any] = {}
-    for key, value in facts.items():
-        flat |= {f"{key} {name}": one for name, one in value.items()} if isinstance(value, Mapping) else {key: value}
-    return flat
-
-
-def _left(folder: CampaignFolder, options: Options) -> list[Item]:
+def _left(folder: CampaignFolder, past: Journal, options: Options) -> list[Item]:
     wanted = ("pending", "failed") if options.retry_failed else ("pending",)
-    state = state_of(folder.campaign, journal.read(folder.path))
-    return [one.item for one in state.items if one.state in wanted]
+    return [one.item for one in state_of(folder.campaign, past).items if one.state in wanted]
 
 
 @contextlib.contextmanager
 def _ready(
-    plan: Plan, left: Sequence[Item], place: Path, options: Options, show: Show
+    plan: Plan, left: Sequence[Item], place: Path, past: Journal, show: Show
 ) -> Iterator[list[Station]]:
     """Make the benches ready for what is left to be taken, and hold them; none where nothing is left.
 
-    Raises BusyFault, naming the holder, where another process has one.
+    Raises BusyFault, naming the holder, where another process has one; ConfigError where the firmware is another now.
     """
     with contextlib.ExitStack() as stack:
-        ready.check_room(place, estimate(plan, left).disk_bytes, plan.budget.disk_bytes)
-        stations = ready.stations(plan, left, options.bench_file, show.stage)
+        ready.check_room(place, estimate(plan, left).disk_bytes, budget.left_bytes(plan.budget.disk_bytes, past))
+        stations = ready.stations(plan, left, show.stage)
+        settings.check_firmware(past, stations)
         for station in stations:
             if station.file is not None:
                 stack.enter_context(benchlock.hold(station.file))
@@ -188,10 +178,13 @@ def _work(
 
     def job(station: Station) -> Job:
         return lambda show, wish: runner.run(
-            folder, BenchMeasurer(station, show.stage), station.name, policy, budget=limits, show=show, wish=wish
+            folder, BenchMeasurer(station, show.stage), station.name, policy, budget=limits, tally=tally, show=show,
+            wish=wish,
         )
 
-    past = state_of(folder.campaign, journal.read(folder.path))
+    noted = journal.read(folder.path)
+    past = state_of(folder.campaign, noted)
+    tally = Tally([station.name for station in stations], budget.taken_bytes(noted))
     show.counted(past.n_items, past.n_done, 0 if options.retry_failed else past.n_failed)
     names = ", ".join(one.name + ("" if one.file else " (emulated: currents are a model)") for one in stations)
     if stations:

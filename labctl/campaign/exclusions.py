@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from labctl.boards import clock_text
 from labctl.campaign.plan import Plan
+from labctl.campaign.planfaults import Problem
 from labctl.campaign.planfile import ExcludeSection
 from labctl.model import Operation
 from labctl.tomlsource import nearest
@@ -16,38 +17,45 @@ from labctl.tomlsource import nearest
 Coordinates = tuple[str, Operation]
 _ValueOf = Callable[[Coordinates], Any]
 _Fits = Callable[[Any, Any], bool]
+_Tests = dict[str, tuple[tuple[Any, ...], _ValueOf, _Fits]]
 
 
-def excluded_by(plan: Plan, combinations: Sequence[Coordinates]) -> dict[Coordinates, str]:
+def excluded_by(
+    plan: Plan, combinations: Sequence[Coordinates]
+) -> tuple[dict[Coordinates, str], list[Problem]]:
     """Tell which combinations the plan's exclusions leave out, and why.
 
-    Raises ConfigError, with the line, for a value that nothing has, and for an exclusion that matches nothing.
+    And what is wrong: a value that nothing has, an exclusion that matches nothing.
     """
     found: dict[Coordinates, str] = {}
+    problems: list[Problem] = []
     for number, exclude in enumerate(plan.exclude):
         tests = _tests(exclude)
-        for name, (values, value_of, fits) in tests.items():
-            there = list(dict.fromkeys(map(value_of, combinations)))
-            for index, value in enumerate(values):
-                if not any(fits(one, value) for one in there):
-                    hint = nearest(_shown(value), map(_shown, there), "it has")
-                    place = ("exclude", number, name, index)
-                    raise plan.source.fault(place, f"= {_shown(value)!r} matches nothing in this plan; {hint}")
+        unknown = list(_unknown(number, tests, combinations))
         matching = [
             one for one in combinations
-            if all(any(fits(value_of(one), value) for value in values) for values, value_of, fits in tests.values())
+            if tests and all(any(fits(of(one), value) for value in values) for values, of, fits in tests.values())
         ]
-        if not matching:
-            raise plan.source.fault(
-                ("exclude", number), f"matches no item: nothing has {' and '.join(tests)} as it says at once"
-            )
+        if tests and not matching and not unknown:
+            text = f"matches no item: nothing has {' and '.join(tests)} as it says at once"
+            unknown.append((("exclude", number), text))
+        problems += unknown
         line = plan.source.line(("exclude", number))
         reason = f"[[exclude]]{'' if line is None else f' of line {line}'} leaves it out"
         found |= {one: reason for one in matching if one not in found}
-    return found
+    return found, problems
 
 
-def _tests(exclude: ExcludeSection) -> dict[str, tuple[tuple[Any, ...], _ValueOf, _Fits]]:
+def _unknown(number: int, tests: _Tests, combinations: Sequence[Coordinates]) -> Iterator[Problem]:
+    for name, (values, value_of, fits) in tests.items():
+        there = list(dict.fromkeys(map(value_of, combinations)))
+        for index, value in enumerate(values):
+            if not any(fits(one, value) for one in there):
+                hint = nearest(_shown(value), map(_shown, there), "it has")
+                yield ("exclude", number, name, index), f"= {_shown(value)!r} matches nothing in this plan; {hint}"
+
+
+def _tests(exclude: ExcludeSection) -> _Tests:
     """Give for each key that an exclusion has: its values, what of a combination they are held to, and how."""
 
     def same(one: Any, value: Any) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from labctl import boards
-from labctl.boards import clock_text
 from labctl.campaign.exclusions import Coordinates, excluded_by
 from labctl.campaign.model import Item
-from labctl.campaign.plan import Plan
+from labctl.campaign.plan import Plan, load_plan
+from labctl.campaign.planfaults import PlanFault, Problem, others
 from labctl.combinations import Choice, combine
-from labctl.errors import ConfigError, Unsupported
+from labctl.errors import Unsupported
 from labctl.firmware import image_for
 from labctl.model import Operation
 from labctl.operations import BYTES_DEFAULT, implementations, lacking, select, takes_message
@@ -42,18 +43,22 @@ class Expansion:
     left_out: tuple[LeftOut, ...]
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What an edited plan does to a campaign that has begun.
-
-    `added` have numbers behind the frozen ones. `changed` holds each frozen item with what is another now, `removed`
-    those that the plan no longer spells; `reasons` says both for a person, one sentence a cause.
-    """
-
-    added: tuple[Item, ...]
-    changed: tuple[tuple[Item, str], ...]
-    removed: tuple[Item, ...]
-    reasons: tuple[str, ...]
+def planned(path: Path) -> tuple[Plan, Expansion]:
+    """Read a plan file and spread it out. Raises ConfigError with all that is wrong with it, by line."""
+    told: list[Problem] = []
+    try:
+        plan = load_plan(path)
+    except PlanFault as fault:
+        if fault.rest is None:
+            raise
+        plan, told = fault.rest, list(fault.problems)
+    try:
+        expanded = expansion(plan)
+    except PlanFault as fault:
+        told += others(fault.problems, told)
+    if told:
+        raise PlanFault(plan.source, told)
+    return plan, expanded
 
 
 def expand(plan: Plan) -> list[Item]:
@@ -81,12 +86,13 @@ def expansion(plan: Plan) -> Expansion:
     found = dict.fromkeys((group.image.board, one) for group in groups for one in group.operations)
     absent = {(row.board, row.operation): str(row.error) for row in missing}
     absent |= {one: reason for one in found if (reason := _lacking(*one))}
-    excluded = excluded_by(plan, list({**found, **absent}))
+    excluded, problems = excluded_by(plan, list({**found, **absent}))
     left_out = [LeftOut(*one, reason) for one, reason in {**absent, **excluded}.items()]
     kept = [one for one in found if one not in excluded and one not in absent]
     if not kept:
         reasons = list(dict.fromkeys(one.reason for one in left_out))
-        raise plan.source.fault(("factors",), f"leaves nothing to measure: {'; '.join(reasons[:_N_NAMED])}")
+        nothing = f"leaves nothing to measure: {'; '.join(reasons[:_N_NAMED])}"
+        raise PlanFault(plan.source, [*problems, (("factors",), nothing)])
     coordinates = [(*one, "item", 0) for one in kept]
     for row in _in_between(plan, kept):
         if isinstance(row, LeftOut):
@@ -94,20 +100,22 @@ def expansion(plan: Plan) -> Expansion:
         else:
             coordinates.append(row)
     if len(coordinates) > N_ITEMS_MAX:
-        raise plan.source.fault(("factors",), _too_many(len(coordinates)))
+        raise PlanFault(plan.source, [(("factors",), _too_many(len(coordinates)))])
     items = tuple(
         Item(number, key_of(board, operation, role, repeat), board, operation, plan.bench_of(board).name, role, repeat,
              campaign.n_warmup)
         for number, (board, operation, role, repeat) in enumerate(coordinates, 1)
     )
-    _check_faults(plan, items)
+    problems += _faulty_faults(plan, items)
+    if problems:
+        raise PlanFault(plan.source, problems)
     return Expansion(items, tuple(left_out))
 
 
 def key_of(board: str, operation: Operation, role: str = "item", repeat: int = 0) -> str:
     """Spell an item's coordinates, the same whatever else the plan holds: the clock in Hz, nothing left at a default.
 
-    Runs, iterations and warm-up are no coordinates: a campaign has one of each.
+    Runs, iterations and warm-up are no coordinates: a campaign has one of each, and its baselines one.
     """
     words = [
         board, operation.name, "-" if operation.bytes is None else f"{operation.bytes}B", operation.implementation,
@@ -138,41 +146,6 @@ def schedule(plan: Plan, items: Sequence[Item]) -> list[int]:
     return [item.number for item in _interleaved(plan, items, measured)]
 
 
-def compare(frozen: Sequence[Item], plan_items: Sequence[Item]) -> Changes:
-    """Tell what the items of an edited plan add to, change in and take from those of a campaign that has begun."""
-    wanted = {item.key: item for item in plan_items}
-    begun = {item.key: item for item in frozen}
-    n_before = max((item.number for item in frozen), default=0)
-    new = [item for item in plan_items if item.key not in begun]
-    added = tuple(replace(item, number=number) for number, item in enumerate(new, n_before + 1))
-    changed = tuple(
-        (item, reason) for item in frozen if item.key in wanted and (reason := _difference(item, wanted[item.key]))
-    )
-    removed = tuple(item for item in frozen if item.key not in wanted)
-    reasons = [f"{reason} ({_several(n)})" for reason, n in _counted(reason for _, reason in changed).items()]
-    return Changes(added, changed, removed, (*reasons, *_removals(removed, plan_items)))
-
-
-def settings_changed(frozen: Plan, edited: Plan) -> tuple[str, ...]:
-    """Say which settings beside the items are another now and would make old and new results differ in kind."""
-    pairs = [
-        ("[campaign] name", frozen.campaign.name, edited.campaign.name),
-        ("[campaign] seed", frozen.campaign.seed, edited.campaign.seed),
-        ("[campaign] power", frozen.campaign.power, edited.campaign.power),
-    ]
-    after = {bench.name: bench for bench in edited.benches}
-    for bench in frozen.benches:
-        if bench.name not in after:
-            continue  # its items are missing or on another bench, which `compare` says
-        other = after[bench.name]
-        pairs += [
-            (f"bench {bench.name}: shunt", bench.shunt_ohm, other.shunt_ohm),
-            (f"bench {bench.name}: supply", bench.supply_v, other.supply_v),
-            (f"bench {bench.name}: emulated", bench.emulated, other.emulated),
-        ]
-    return tuple(_changed(what, before, now) for what, before, now in pairs if before != now)
-
-
 def _check_number(plan: Plan) -> None:
     """Refuse a plan that is too large before it is spread out."""
     factors = plan.factors
@@ -182,7 +155,7 @@ def _check_number(plan: Plan) -> None:
     others = (factors.boards, factors.implementations, factors.profiles, factors.clocks_hz, factors.variants)
     number = n_of_each * math.prod(max(1, len(one)) for one in others)
     if number > N_ITEMS_MAX:
-        raise plan.source.fault(("factors",), _too_many(number))
+        raise PlanFault(plan.source, [(("factors",), _too_many(number))])
 
 
 def _too_many(number: int) -> str:
@@ -207,10 +180,13 @@ def _in_between(plan: Plan, kept: Sequence[Coordinates]) -> Iterator[tuple[str, 
         first.setdefault(board, operation)
     for board, like in first.items():
         n_items = sum(1 for name, _ in kept if name == board)
-        for role, names, n_bytes, every in _repeated(plan):
+        for role, names, n_bytes, every, n_iterations in _repeated(plan):
             for name in names:
                 size = (n_bytes or BYTES_DEFAULT) if takes_message(name) else None
-                operation = replace(like, name=name, bytes=size, implementation=implementations(name)[0], variant="")
+                operation = replace(
+                    like, name=name, bytes=size, implementation=implementations(name)[0], variant="",
+                    n_iterations=n_iterations,
+                )
                 reason = _lacking(board, operation)
                 try:
                     image_for(boards.load(board), operation)
@@ -223,16 +199,18 @@ def _in_between(plan: Plan, kept: Sequence[Coordinates]) -> Iterator[tuple[str, 
                     yield board, operation, role, repeat
 
 
-def _repeated(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], int | None, int]]:
-    if plan.reference is not None:
-        yield "reference", (plan.reference.operation,), plan.reference.bytes, plan.reference.every
-    if plan.baselines is not None:
-        yield "baseline", plan.baselines.operations, None, plan.baselines.every
+def _repeated(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], int | None, int, int]]:
+    """Yield of each kind: role, operations, size, after how many items, iterations of a window."""
+    reference, baselines = plan.reference, plan.baselines
+    if reference is not None:
+        yield "reference", (reference.operation,), reference.bytes, reference.every, plan.campaign.n_iterations
+    if baselines is not None:
+        yield "baseline", baselines.operations, None, baselines.every, baselines.n_iterations
 
 
 def _interleaved(plan: Plan, items: Sequence[Item], measured: Sequence[Item]) -> Iterator[Item]:
     """Yield what is measured, with the repeated items of each board in between."""
-    every = {role: n for role, _, _, n in _repeated(plan)}
+    every = {role: n for role, _, _, n, _ in _repeated(plan)}
     waiting: dict[str, dict[str, dict[int, list[Item]]]] = {}
     for item in items:
         if item.role != "item":
@@ -263,20 +241,21 @@ def _image(item: Item) -> Any:
     return image_for(boards.load(item.board), item.operation)
 
 
-def _check_faults(plan: Plan, items: Sequence[Item]) -> None:
+def _faulty_faults(plan: Plan, items: Sequence[Item]) -> Iterator[Problem]:
+    """Yield the rehearsed faults that concern nothing."""
     emulated = {bench.name for bench in plan.benches if bench.emulated}
     for number, fault in enumerate(plan.faults):
         key, value = ("item", fault.item) if fault.item is not None else ("operation", fault.operation)
+        if value is None:
+            continue  # an entry that cannot be read, of which that is told
         fitting = [item for item in items if fits_fault(fault, item)]
         if not fitting:
             known = f"items are 1 to {len(items)}" if key == "item" else nearest(
                 str(value), (item.operation.name for item in items), "it has"
             )
-            raise plan.source.fault(("faults", number, key), f"= {value!r} is no item of this plan; {known}")
-        if not any(item.bench in emulated for item in fitting):
-            raise plan.source.fault(
-                ("faults", number, key), f"= {value!r} is measured on a real bench: faults are for emulated ones"
-            )
+            yield ("faults", number, key), f"= {value!r} is no item of this plan; {known}"
+        elif not any(item.bench in emulated for item in fitting):
+            yield ("faults", number, key), f"= {value!r} is measured on a real bench: faults are for emulated ones"
 
 
 def fits_fault(fault: Any, item: Item) -> bool:
@@ -284,71 +263,3 @@ def fits_fault(fault: Any, item: Item) -> bool:
     if fault.item is not None:
         return item.number == fault.item
     return fnmatch.fnmatchcase(item.operation.name, fault.operation)
-
-
-def _difference(before: Item, now: Item) -> str:
-    """Say what of an item with the same key is another now; "" where nothing."""
-    pairs = [
-        ("[campaign] runs", before.operation.n_runs, now.operation.n_runs),
-        ("[campaign] iterations", before.operation.n_iterations, now.operation.n_iterations),
-        ("[campaign] warmup", before.n_warmup, now.n_warmup),
-        ("bench", before.bench, now.bench),
-    ]
-    return "; ".join(_changed(what, old, new) for what, old, new in pairs if old != new)
-
-
-def _changed(what: str, before: Any, now: Any) -> str:
-    old, new = ("nothing" if value is None else value for value in (before, now))
-    return f"{what} was {old} when the campaign began and is {new} now"
-
-
-def _removals(removed: Sequence[Item], plan_items: Sequence[Item]) -> Iterator[str]:
-    """Say what was taken out of the plan: by the values that are gone, else by the items themselves."""
-    coordinates: Mapping[str, Callable[[Item], Any]] = {
-        "boards": lambda item: item.board,
-        "operations": lambda item: item.operation.name,
-        "bytes": lambda item: item.operation.bytes,
-        "implementations": lambda item: item.operation.implementation,
-        "profiles": lambda item: item.operation.profile,
-        "clocks": lambda item: clock_text(item.operation.clock_hz or 0),
-        "variants": lambda item: item.operation.variant or "plain",
-    }
-    left = list(removed)
-    for name, value_of in coordinates.items():
-        there = {value_of(item) for item in plan_items if item.role == "item"}
-        for value in dict.fromkeys(value_of(item) for item in left if item.role == "item"):
-            if value not in there:
-                n_gone = sum(1 for item in left if value_of(item) == value)
-                left = [item for item in left if value_of(item) != value]
-                yield f"[factors] {name} held {value} when the campaign began and does not now ({_several(n_gone)})"
-    for role in ("baseline", "reference"):
-        n_gone = sum(1 for item in left if item.role == role)
-        if n_gone:
-            left = [item for item in left if item.role != role]
-            yield f"{n_gone} {role}{'s' * (n_gone != 1)} of when the campaign began are not in the plan now: every " \
-                  "may get smaller, not larger, and operations may be added, not taken away"
-    for item in left[:_N_NAMED]:
-        yield f"item {item.number} ({item.key}) was in the plan when the campaign began and is not now"
-    if len(left) > _N_NAMED:
-        yield f"{len(left) - _N_NAMED} more items were in the plan when the campaign began and are not now"
-
-
-def _several(number: int) -> str:
-    return f"{number} item{'s' * (number != 1)}"
-
-
-def _counted(values: Iterator[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return counts
-
-
-def refuse(changes: Changes, settings: Sequence[str] = ()) -> None:
-    """Raise ConfigError where an edited plan does more than add, with every reason and what to do."""
-    reasons = [*settings, *changes.reasons]
-    if reasons:
-        raise ConfigError(
-            "\n".join(["the plan does not fit the campaign that it began:", *(f"  {reason}" for reason in reasons)])
-            + "\nput it back, or begin a new campaign with it: labctl campaign run"
-        )

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 import unicodedata
+import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WrapValidator
 
 from labctl import boards
+from labctl.campaign import rehearsal
 from labctl.errors import ConfigError
 from labctl.firmware import PROFILES
 from labctl.operations import EVERYWHERE, NAMES, canonical, implementations
 from labctl.tomlsource import nearest, shown
-from labctl.units import check_plausible, parse, parse_size, parse_time, parse_time_of_day
+from labctl.units import check_plausible, parse, parse_size, parse_time, parse_time_of_day, quantity
 
 # firmware/PROTOCOL.md: `bytes`, `runs`.
 N_BYTES = (16, 16384)
 N_RUNS_MAX = 1000
+# Beyond these a clock of a microcontroller is a slip of the prefix.
+_CLOCKS_HZ = (1e4, 1e10)
 ORDERS = ("random", "blocked", "listed")
 _MODES = tuple(f"idle.{mode}" for name in boards.names() for mode in boards.load(name).get("idle_modes", ()))
 BASELINES = (*EVERYWHERE, *dict.fromkeys(_MODES))
 IMPLEMENTATIONS = tuple(dict.fromkeys(who for name in NAMES for who in implementations(name)))
 # What a campaign's folder does not say: addresses and files of the machine it was begun on.
 WITHHELD = ("file", "zero", "calibrations")
+HOOKS = ("finish", "failure")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PATTERN = re.compile(r"[a-z0-9.*?\[\]!-]{1,64}")
 
@@ -104,6 +108,18 @@ def _quantity(unit: str, example: str) -> BeforeValidator:
     return _refused(check)
 
 
+def _clock(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(f'= {shown(value)} must be a number of hertz or text with a unit, for example "24 MHz"')
+    clock_hz = parse(value, "Hz", what="=", positive=True)
+    if not _CLOCKS_HZ[0] <= clock_hz <= _CLOCKS_HZ[1]:
+        raise ConfigError(
+            f"= {shown(value)} is {quantity(clock_hz, 'Hz')}, and no core runs at that: check the unit and its prefix, "
+            'for example "24 MHz"'
+        )
+    return clock_hz
+
+
 def _temperature(value: Any) -> float:
     good = isinstance(value, int | float) and not isinstance(value, bool) and -60 <= value <= 150
     if not good:  # not a number is no good either
@@ -119,7 +135,7 @@ def _time_of_day(value: Any) -> datetime.time:
 
 def _hook(value: Any) -> tuple[str, ...] | str:
     if isinstance(value, str):
-        if not re.match(r"https?://[^/\s]", _text(value)) or " " in value:
+        if not _is_address(_text(value)):
             raise ConfigError(
                 f'= {shown(value)} is no web address (http:// or https://); a command is a list of words, '
                 'for example ["notify-send", "done"]'
@@ -128,6 +144,15 @@ def _hook(value: Any) -> tuple[str, ...] | str:
     if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
         raise ConfigError(f'= {shown(value)} must be a list of words, such as ["notify-send", "done"], or an address')
     return tuple(value)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        port_is_good = parts.port != 0  # reading it raises for what is no port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_is_good and not re.search(r"\s", text)
 
 
 def _list(example: str, *, single: bool = False) -> WrapValidator:
@@ -168,7 +193,7 @@ _IDENTIFIER = _refused(_name)
 _OPERATION = _refused(_operation)
 _VARIANT = _refused(_variant)
 _MESSAGE = _whole(*N_BYTES, ": the firmware takes no others")
-_CLOCK = _quantity("Hz", "24 MHz")
+_CLOCK = _refused(_clock)
 _SPAN = _refused(lambda value: parse_time(value, what="="))
 _SIZE = _refused(lambda value: parse_size(value, what="="))
 _SPELLED = PlainSerializer(lambda values: values and tuple(value or "plain" for value in values))
@@ -240,6 +265,7 @@ class BaselinesSection(Section):
     operations: Annotated[
         tuple[Annotated[str, _one_of(BASELINES, "baseline")], ...], _list('["idle", "null", "busy"]')
     ] = ("idle", "null", "busy")
+    n_iterations: Annotated[int, _whole(1, 1_000_000)] = Field(default=1, alias="iterations")
     every: Annotated[int, _whole(1, 100_000)] = 20
 
 
@@ -274,10 +300,14 @@ class LimitsSection(Section):
 
 
 class HooksSection(Section):
-    """Say what is run, or which address is called, at the end."""
+    """Say what is run, or which address is called, at the end.
+
+    `withheld` names the hooks that the plan had when the campaign began, which its folder does not keep.
+    """
 
     finish: Annotated[tuple[str, ...] | str | None, _refused(_hook)] = None
     failure: Annotated[tuple[str, ...] | str | None, _refused(_hook)] = None
+    withheld: Annotated[tuple[Annotated[str, _one_of(HOOKS, "hook")], ...], _list('["finish"]')] = ()
 
 
 class BenchSection(Section):
@@ -301,25 +331,15 @@ class BenchSection(Section):
         return self.file is None and "file" not in self.withheld
 
 
-def _table(value: Any) -> dict[str, bool | int | float]:
-    if not isinstance(value, dict) or not value:
-        raise ConfigError(f"= {shown(value)} must be a table, for example {{silent = true}}")
-    for name, setting in value.items():
-        endless = isinstance(setting, float) and not math.isfinite(setting)
-        if endless or not isinstance(setting, bool | int | float | str):
-            raise ConfigError(f"says {name} = {shown(setting)}: it must be true, false, a number or text")
-    return value
-
-
 class FaultSection(Section):
     """Say what goes wrong, on an emulated bench, to rehearse a bad night."""
 
     item: Annotated[int | None, _whole(1, 100_000)] = None
     operation: Annotated[str | None, _OPERATION] = None
     attempts: Annotated[tuple[Annotated[int, _whole(1, 100)], ...], _list("[1]")] = (1,)
-    dut: Annotated[dict[str, Any] | None, _refused(_table)] = None
-    scope: Annotated[dict[str, Any] | None, _refused(_table)] = None
-    trigger: Annotated[str | None, _PRINTABLE] = None
+    dut: Annotated[dict[str, Any] | None, _refused(rehearsal.dut)] = None
+    scope: Annotated[dict[str, Any] | None, _refused(rehearsal.scope)] = None
+    trigger: Annotated[str | None, _one_of(rehearsal.TRIGGER, "fault of the trigger wire")] = None
     kill: Annotated[str | None, _one_of(("simulator",), "process of the bench")] = None
 
     @property

@@ -51,9 +51,9 @@ def run(
     1 when a limit was passed.
     """
     from labctl.campaign.drive import Options, begin
-    from labctl.campaign.plan import load_plan
+    from labctl.campaign.items import planned
 
-    plan = load_plan(file)
+    plan, _ = planned(file)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = out or Path("captures") / f"{plan.campaign.name}-{stamp}"
     options = Options(bench_file, until, max_time_s, wait_s)
@@ -77,9 +77,9 @@ def resume(
     """
     from labctl.campaign.drive import Options
     from labctl.campaign.drive import resume as go_on
-    from labctl.campaign.plan import load_plan
+    from labctl.campaign.items import planned
 
-    plan = None if plan_file is None else load_plan(plan_file)
+    plan = None if plan_file is None else planned(plan_file)[0]
     options = Options(bench_file, until, max_time_s, wait_s, retry_failed)
     return _shown(lambda show, told: go_on(folder, plan, options, show, told), folder, as_json)
 

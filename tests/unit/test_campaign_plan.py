@@ -4,7 +4,10 @@ import datetime
 
 import pytest
 
-from labctl.campaign.items import expansion
+from instruments.sim.bench import SCOPE_FAULTS, TRIGGER_FAULTS
+from instruments.sim.dut.engine import DUT_FAULTS
+from labctl.campaign import rehearsal
+from labctl.campaign.items import expansion, planned
 from labctl.campaign.plan import load_plan, parse_plan, to_toml
 from labctl.campaign.planfile import PlanFile
 from labctl.errors import ConfigError
@@ -190,7 +193,8 @@ CAMPAIGN_MORE = [
     ("temperature_degc = nan", "temperature_degc", "-60 to 150"),
     ('temperature_degc = "23"', "temperature_degc", "-60 to 150"),
     ('power = "mcu"', "power", "dut, supply"),
-    ('boards = ["x"]', "boards", "belongs into [factors]"),
+    ("operation = 3", "operation", "but of [[exclude]] and of [reference] and of [[faults]]"),
+    ('boards = ["x"]', "boards", "but of [factors]"),
 ]
 FACTORS = [
     ("bytes = []", "bytes", "empty list"),
@@ -201,6 +205,9 @@ FACTORS = [
     ("bytes = [64, 64]", "bytes", "64 twice"),
     ('profiles = ["os"]', "profiles", "did you mean 'Os'?"),
     ('clocks = ["25 MHz"]', "clocks", "24 MHz, 8 MHz, 168 MHz, 84 MHz"),
+    ('clocks = ["24 mHz"]', "clocks", "'24 mHz' is 24.0 mHz, and no core runs at that"),
+    ("clocks = [8]", "clocks", "8 is 8.00 Hz, and no core runs at that"),
+    ('operation = ["sha256"]', "operation", "did you mean 'operations'?"),
     ('clocks = ["24 mhz"]', "clocks", "not a unit known here"),
     ('clocks = ["24 MHz", 24e6]', "clocks", "twice (as '24 MHz')"),
     ('variants = ["key=insde"]', "variants", "key=outside|inside"),
@@ -236,6 +243,16 @@ TABLES = [
     ('[hooks]\nfailure = ["a", 3]', 7, "[hooks] failure", "list of words"),
     ("[hooks]\nfailure = []", 7, "[hooks] failure", "list of words"),
     ('[bench]\nshunt = "1.3 V"', 7, "[bench] shunt", "number in ohm"),
+    ('[[faults]]\nitem = 3\ndut = {silennt = true}', 8, "[[faults]] dut", "'silennt', which is no fault of it; "),
+    ('[[faults]]\nitem = 3\ndut = {silent = 1}', 8, "[[faults]] dut", "silent = 1: it must be true or false"),
+    ('[[faults]]\nitem = 3\nscope = {stall_after_bytes = 1.5}', 8, "[[faults]] scope", "whole number of bytes"),
+    ('[[faults]]\nitem = 3\nscope = {vanish_after_bytes = 0, return_after_s = -1}', 8, "[[faults]] scope", "a time"),
+    ('[[faults]]\nitem = 3\nscope = {hang = true}', 8, "[[faults]] scope", "'hang', which is no fault of it"),
+    ('[[faults]]\nitem = 3\ntrigger = "disconected"', 8, "[[faults]] trigger", "did you mean 'disconnected'?"),
+    ("[baselines]\niterations = 0", 7, "[baselines] iterations", "whole number"),
+    ('[hooks]\nfinish = "http://[::1/x"', 7, "[hooks] finish", "no web address"),
+    ('[hooks]\nfinish = "http://127.0.0.1:99999/x"', 7, "[hooks] finish", "no web address"),
+    ('[hooks]\nfinish = "http://:80/x"', 7, "[hooks] finish", "no web address"),
     ("[bench]\nshunt = 0", 7, "[bench] shunt", "greater than 0"),
     ("[bench]\nsupply = 1e9", 7, "[bench] supply", "not plausible"),
     ('[bench]\ncalibrations = "x.h5"', 7, "[bench] calibrations", "must be a list"),
@@ -250,7 +267,7 @@ TABLES = [
     ('[[faults]]\nitem = 5\nkill = "simulator"', 7, "[[faults]] item", "1 to 4"),
     ('[[faults]]\noperation = "rsa"\nkill = "simulator"', 7, "[[faults]] operation", "no item of this plan"),
     ('[[faults]]\nitem = 3\nkill = "scope"', 8, "[[faults]] kill", "simulator"),
-    ("[[faults]]\nitem = 3\ndut = {silent = [1]}", 8, "[[faults]] dut", "true, false"),
+    ("[[faults]]\nitem = 3\ndut = {silent = [1]}", 8, "[[faults]] dut", "true or false"),
     ('[bench]\nfile = "x.toml"\n[[faults]]\nitem = 1\nkill = "simulator"', 8, "[[faults]]", "no bench of the plan"),
 ]
 
@@ -329,6 +346,60 @@ def test_a_table_that_is_a_value():
 def test_all_faults_are_told_at_once():
     told = complaint(MINIMAL + 'profiles = ["Oz"]\n[budget]\nuntil = 7\n[hooks]\nfinsh = 1\n').splitlines()
     assert [line.partition(":")[0] for line in told] == [f"night.toml, line {n}" for n in (6, 8, 10)]
+
+
+def test_faults_of_every_kind_are_told_in_one_round_by_line(tmp_path):
+    path = tmp_path / "night.toml"
+    path.write_text(MINIMAL.replace("name", "seed = -1\nname") + """\
+[[exclude]]
+operation = "sha265"
+[[exclude]]
+bord = "x"
+[[exclude]]
+[reference]
+operation = "ecdsa-p256.sign"
+bytes = 64
+[budget]
+until = 7
+[bench]
+zero = "not-there.h5"
+[[faults]]
+item = 99
+kill = "simulator"
+[[faults]]
+item = 1
+dut = {silennt = true}
+""")
+    with pytest.raises(ConfigError) as caught:
+        planned(path)
+    told = str(caught.value).splitlines()
+    assert [int(line.partition("line ")[2].partition(":")[0]) for line in told] == [2, 8, 10, 11, 14, 16, 18, 20, 24]
+    assert [word in line for word, line in zip(("seed", "sha265", "bord", "leave out everything", "no message", "until",
+                                                "no file", "99", "silennt"), told, strict=True)] == [True] * 9
+
+
+def test_what_comes_of_a_fault_is_not_told_beside_it():
+    board = complaint(MINIMAL.replace("f4discovery", "f4discvery") + '[[exclude]]\nboard = "stm32f4discovery"\n')
+    assert len(board.splitlines()) == 1
+    benches = '[[benches]]\nname = "a"\nboards = ["stm32vldiscover"]\n[[faults]]\nitem = 1\nkill = "simulator"\n'
+    assert len(complaint(MINIMAL + benches).splitlines()) == 1
+
+
+def test_an_operation_that_resembles_none_is_not_answered_with_all_of_them():
+    told = complaint(MINIMAL.replace('"sha256"', '"qqq*"'))
+    assert told.endswith("= 'qqq*' fits no operation; `labctl firmware operations` lists them")
+
+
+def test_a_voltage_in_millivolts_is_read_and_a_resistance_in_volts_is_not():
+    assert parse_plan(MINIMAL + '[bench]\nsupply = "3300 mV"\n', "x").benches[0].supply_v == 3.3
+
+
+def test_the_faults_that_a_plan_may_rehearse_are_those_of_the_simulator(request):
+    assert set(rehearsal.DUT) == DUT_FAULTS
+    assert tuple(rehearsal.SCOPE) == SCOPE_FAULTS
+    assert rehearsal.TRIGGER == TRIGGER_FAULTS
+    page = (request.config.rootpath / "docs" / "campaign-plan.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in (*rehearsal.DUT, *rehearsal.SCOPE, *rehearsal.TRIGGER))
 
 
 def test_hundreds_of_faults_are_told_shortly():

@@ -79,7 +79,7 @@ def test_a_faulty_plan_ends_with_2_and_its_line(capsys, night):
     night.write_text(PLAN.replace("runs", "rnus"))
     status, out, err = run(capsys, "plan", night, "--json")
     assert (status, out) == (2, "")
-    assert f"{night}, line 4: [campaign] rnus is not a key of the plan; did you mean 'runs'?" in err
+    assert f"{night}, line 4: [campaign] rnus is not a key of this table; did you mean 'runs'?" in err
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labctl import boards
+from labctl.campaign.changes import compare, refuse, settings_changed
 from labctl.campaign.estimate import CAPTURE_BYTES, estimate, item_s
-from labctl.campaign.items import compare, expand, expansion, refuse, schedule, settings_changed
+from labctl.campaign.items import expand, expansion, schedule
 from labctl.campaign.plan import parse_plan
 from labctl.errors import ConfigError
 from labctl.operations import lacking
@@ -165,7 +166,13 @@ def test_keys_are_the_same_whatever_else_the_plan_holds():
 
 def test_runs_iterations_and_warmup_reach_every_item():
     for item in expand(plan_of(runs=7, iterations=3, warmup=2, more=in_between(2, 2))):
-        assert (item.operation.n_runs, item.operation.n_iterations, item.n_warmup) == (7, 3, 2)
+        n_iterations = 1 if item.role == "baseline" else 3
+        assert (item.operation.n_runs, item.operation.n_iterations, item.n_warmup) == (7, n_iterations, 2)
+
+
+def test_baselines_have_iterations_of_their_own():
+    items = expand(plan_of(iterations=3, more="[baselines]\niterations = 5\n"))
+    assert {item.role: item.operation.n_iterations for item in items} == {"item": 3, "baseline": 5}
 
 
 def test_overlapping_patterns_give_an_item_once():

@@ -110,6 +110,10 @@ def test_lines_of_tables_of_tables(gaps):
         ('a = 1\nb = "\x00"\n', ["line 2, column 6"]),
         ("a = 1\nb = " + "9" * 5000, ["line 2", "thousands of digits"]),
         ("a = " + "[" * 5000, ["nested too deep"]),
+        ("x = 1\n" + ".".join(["a"] * 1000) + " = 1", ["line 2", "nested too deep"]),
+        ("x = 1\n[" + ".".join(["a"] * 1000) + "]", ["line 2", "nested too deep"]),
+        ("a = " + "[" * 100 + "]" * 100, ["line 1", "nested too deep"]),
+        ("a = " + "{b = " * 50 + "1" + "}" * 50, ["line 1", "nested too deep"]),
     ],
 )
 def test_faults_of_toml_say_the_line(text, words):
