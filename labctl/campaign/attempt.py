@@ -14,8 +14,9 @@ from labctl.bench import Bench, open_bench
 from labctl.benchfile import BenchFile
 from labctl.campaign.model import Item
 from labctl.campaign.work import Measurer
-from labctl.errors import DeviceStable, NobodyThere, Unsupported
+from labctl.errors import DeviceStable, FileFault, NobodyThere, Unsupported
 from labctl.firmware import Image, mismatch
+from labctl.firmware_image import read_manifest
 from labctl.model import Capture
 
 Stage = Callable[[str], None]
@@ -40,6 +41,15 @@ class Station:
     temperature_degc: float | None = None
     faults: Callable[[Item, int], Mapping[str, Any]] = lambda *_: {}
 
+    def builds(self) -> dict[str, str]:
+        """Tell the build of every image that is there, by board and folder: the identity of its content."""
+        there = {image for image in self.images.values() if isinstance(image, Image) and image.built}
+        found: dict[str, str] = {}
+        for image in there:
+            with contextlib.suppress(FileFault):  # its items fail with the reason
+                found[f"{image.board}/{image.folder}"] = read_manifest(image.path)["build"]
+        return found
+
 
 class BenchMeasurer(Measurer):
     """Takes captures on a bench that is opened anew for each attempt: an emulated one is a new simulator each time."""
@@ -47,6 +57,10 @@ class BenchMeasurer(Measurer):
     def __init__(self, station: Station, stage: Stage = lambda *_: None) -> None:
         self._station = station
         self._stage = stage
+
+    def facts(self) -> dict[str, Any]:
+        """Tell which builds of the firmware are measured."""
+        return {"images": self._station.builds()}
 
     def measure(self, item: Item, attempt: int) -> Capture:
         """Take an item's capture. Raises Unsupported where no image of the firmware has it."""

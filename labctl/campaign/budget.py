@@ -6,14 +6,17 @@ Spans are told by a clock that nobody sets, the time of day by the one on the wa
 from __future__ import annotations
 
 import datetime
+import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from labctl.campaign.journal import Journal
 from labctl.units import size_text, time_text
 
 # Wall and monotonic time drift apart by this much only where somebody set the clock, or the machine slept.
 JUMP_S = 2.0
+_N_COUNTER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,27 @@ class JumpWatch:
         return self._clocks.wall_s() - self._clocks.monotonic_s()
 
 
+class Tally:
+    """Counts the bytes of captures in a campaign, over the processes of all its benches.
+
+    `n_bytes` are there already. Made before the processes are forked, which share it; each bench has its own counter.
+    """
+
+    def __init__(self, benches: Sequence[str], n_bytes: int = 0) -> None:
+        self._n_before_bytes = n_bytes
+        self._places = {name: place for place, name in enumerate(benches)}
+        self._added_bytes = memoryview(mmap.mmap(-1, _N_COUNTER_BYTES * max(1, len(benches)))).cast("q")
+
+    def add(self, bench: str, n_bytes: int) -> None:
+        """Count a capture of a bench."""
+        self._added_bytes[self._places[bench]] += n_bytes
+
+    @property
+    def n_bytes(self) -> int:
+        """Return how many bytes there are."""
+        return self._n_before_bytes + sum(self._added_bytes)
+
+
 @dataclass(frozen=True)
 class Budget:
     """Where to stop: at a time on the wall, at a monotonic time, with so many bytes of captures; None for no limit."""
@@ -75,6 +99,16 @@ def make(
     """Make the budget of a run that begins now."""
     until_s = None if until is None else next_time(until, datetime.datetime.fromtimestamp(clocks.wall_s())).timestamp()
     return Budget(until_s, None if max_time_s is None else clocks.monotonic_s() + max_time_s, disk_bytes)
+
+
+def left_bytes(disk_bytes: int | None, past: Journal) -> int | None:
+    """Return what is left of a budget of disk, None for no limit."""
+    return None if disk_bytes is None else max(0, disk_bytes - taken_bytes(past))
+
+
+def taken_bytes(past: Journal) -> int:
+    """Return how many bytes of captures a journal speaks of."""
+    return sum(attempt.capture_bytes for attempt in past.attempts)
 
 
 def next_time(of_day: datetime.time, now: datetime.datetime) -> datetime.datetime:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from labctl.campaign import journal, scrub
-from labctl.campaign.budget import Budget, Clocks, JumpWatch
+from labctl.campaign.budget import Budget, Clocks, JumpWatch, Tally
 from labctl.campaign.failures import text_of
 from labctl.campaign.folder import CampaignFolder
 from labctl.campaign.model import Attempt, Event
@@ -47,6 +47,7 @@ class Pace:
         bench: str,
         secrets: Mapping[str, str],
         budget: Budget,
+        tally: Tally,
         show: Show,
         wish: Wish,
         clocks: Clocks,
@@ -55,11 +56,11 @@ class Pace:
         self._bench = bench
         self._secrets = secrets
         self._budget = budget
+        self._tally = tally
         self._show = show
         self._wish = wish
         self._clocks = clocks
         self._jumps = JumpWatch(clocks)
-        self.n_bytes = 0
         self.paused_s = 0.0
 
     def store(self, path: Path, capture: Capture) -> tuple[int, str]:
@@ -67,7 +68,7 @@ class Pace:
         self.with_room(lambda: write_capture(path, capture, overwrite=True))
         # HDF5 writes its parts in no order, so there is no CRC before the file is whole.
         size, crc32 = journal.size_and_crc32(path)
-        self.n_bytes += size
+        self._tally.add(self._bench, size)
         return size, crc32
 
     def note(self, attempt: Attempt) -> None:
@@ -118,7 +119,7 @@ class Pace:
             self.event("clock", text, jump_s=round(jump_s, 3))
         if self._wish.asked:
             raise End("interrupted", "stopped on request")
-        if used_up := self._budget.used_up(self._clocks, self.n_bytes):
+        if used_up := self._budget.used_up(self._clocks, self._tally.n_bytes):
             raise End("budget", used_up)
 
     def wait(self, span_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,12 +15,13 @@ from labctl.benchfile import BenchFile
 from labctl.campaign import scrub
 from labctl.campaign.attempt import Station, opened
 from labctl.campaign.items import fits_fault
+from labctl.campaign.journal import size_and_crc32
 from labctl.campaign.model import Item
 from labctl.campaign.plan import Plan
 from labctl.campaign.planfile import BenchSection
 from labctl.checkup import check_bench
 from labctl.dated import check_resistance, read_dated
-from labctl.errors import ConfigError, DeviceStable, DiskFull, EnvironmentFault, Unsupported
+from labctl.errors import ConfigError, DeviceStable, DiskFull, EnvironmentFault, FileFault, Unsupported
 from labctl.firmware import Image, ensure, image_for
 from labctl.firmware_source import stale_sentence
 from labctl.simulation import Simulation
@@ -30,22 +32,30 @@ Stage = Callable[[str], None]
 _SECRET_MIN = 8
 
 
-def stations(
-    plan: Plan, items: Sequence[Item], bench_file: Path | None = None, stage: Stage = lambda *_: None
-) -> list[Station]:
+def with_bench(plan: Plan, bench_file: Path | None) -> Plan:
+    """Put a bench file in the place of that of the plan's only bench; None leaves the plan as it is.
+
+    Raises ConfigError where the plan has several benches.
+    """
+    if bench_file is None:
+        return plan
+    if len(plan.benches) > 1:
+        raise ConfigError("--bench names one bench file, and the plan has several benches: name the files in the plan")
+    section = plan.benches[0].model_copy(update={"file": str(bench_file.absolute())})
+    return dataclasses.replace(plan, benches=(section,))
+
+
+def stations(plan: Plan, items: Sequence[Item], stage: Stage = lambda *_: None) -> list[Station]:
     """Give each bench of the plan that has items to take, with the firmware of each item, built where it is missing.
 
-    `bench_file` stands for the file of the plan's only bench. An image that does not fit its board costs its items
-    later, with the reason. Raises ConfigError for what a file says wrong, EnvironmentFault where firmware that an
-    emulated bench needs cannot be built.
+    An image that does not fit its board costs its items later, with the reason. Raises ConfigError for what a file
+    says wrong, EnvironmentFault where firmware that an emulated bench needs cannot be built.
     """
-    if bench_file is not None and len(plan.benches) > 1:
-        raise ConfigError("--bench names one bench file, and the plan has several benches: name the files in the plan")
     found = []
     for section in plan.benches:
         own = [item for item in items if item.bench == section.name]
         if own:
-            found.append(_station(plan, section, own, bench_file, stage))
+            found.append(_station(plan, section, own, stage))
     return found
 
 
@@ -115,19 +125,40 @@ def check_room(folder: Path, n_bytes: int, disk_bytes: int | None) -> None:
         )
 
 
-def facts(plan: Plan, section: BenchSection, bench_file: Path | None = None) -> dict[str, Any]:
-    """Tell of a bench what its campaign's folder keeps: no addresses and no files."""
-    file, overrides = _file(plan, section, bench_file)
+def facts(plan: Plan, section: BenchSection) -> dict[str, Any]:
+    """Tell of a bench what its campaign's folder keeps: no addresses, and of files size and CRC-32 alone.
+
+    Raises ConfigError where a file is not named, FileFault where one cannot be read.
+    """
+    file, overrides = _file(plan, section)
     emulated = file is None
     if file is None:
         file = Simulation(boards.load(section.boards[0]), plan.bench_seed(section.name)).bench_file()
     values = overrides(file).model_dump()
     tables = {name: values[name] for name in ("supply", "shunt", "scope")}
     seed = {"seed": plan.bench_seed(section.name)} if emulated else {}
+    readings = {
+        "zero_reading": None if section.zero is None else _content(plan.path_of(section.zero)),
+        "calibration_readings": sorted(_content(plan.path_of(name)) for name in section.calibrations),
+    }
     return {
         "name": section.name, "emulated": emulated, "boards": list(section.boards), "headline": plan.campaign.power,
-        **seed, **tables,
+        **seed, **readings, **tables,
     }
+
+
+def _content(path: Path) -> str:
+    """Tell a file's content from another's, without its name."""
+    try:
+        size, crc32 = size_and_crc32(path)
+    except OSError as error:
+        raise FileFault(f"{path} cannot be read ({error.strerror}): correct its name in the plan") from error
+    return f"{size} bytes with CRC-32 {crc32}"
+
+
+def withheld(section: BenchSection) -> list[str]:
+    """List what of a bench was given when its campaign began, is not kept in the folder, and is not given now."""
+    return [key for key in section.withheld if not getattr(section, key)]
 
 
 def secrets(plan: Plan, found: Sequence[Station]) -> dict[str, str]:
@@ -152,10 +183,8 @@ def secrets(plan: Plan, found: Sequence[Station]) -> dict[str, str]:
     return hidden
 
 
-def _station(
-    plan: Plan, section: BenchSection, items: Sequence[Item], bench_file: Path | None, stage: Stage
-) -> Station:
-    file, overrides = _file(plan, section, bench_file)
+def _station(plan: Plan, section: BenchSection, items: Sequence[Item], stage: Stage) -> Station:
+    file, overrides = _file(plan, section)
     zero = None if section.zero is None else plan.path_of(section.zero)
     calibrations = tuple(map(plan.path_of, section.calibrations))
     dated = read_dated(calibrations, zero)
@@ -173,24 +202,17 @@ def _station(
     )
 
 
-def _file(
-    plan: Plan, section: BenchSection, bench_file: Path | None
-) -> tuple[BenchFile | None, Callable[[BenchFile], BenchFile]]:
+def _file(plan: Plan, section: BenchSection) -> tuple[BenchFile | None, Callable[[BenchFile], BenchFile]]:
     """Read a bench's file, None for an emulated one; give what the plan says in place of the file beside it."""
 
     def overrides(of: BenchFile) -> BenchFile:
         return of.with_values(shunt_ohm=section.shunt_ohm, supply_v=section.supply_v)
 
-    withheld = [key for key in section.withheld if not getattr(section, key)]
-    if bench_file is not None:
-        withheld = [key for key in withheld if key != "file"]
-    if withheld:
+    if missing := withheld(section):
         raise ConfigError(
-            f"the campaign's folder does not keep {' and '.join(withheld)} of bench {section.name}, which name this "
+            f"the campaign's folder does not keep {' and '.join(missing)} of bench {section.name}, which name this "
             "machine's files: give the plan that it was begun with (--plan FILE)"
         )
-    if bench_file is not None:
-        return find_bench_file(bench_file), overrides
     return (None if section.file is None else find_bench_file(plan.path_of(section.file))), overrides
 
 

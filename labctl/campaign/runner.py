@@ -10,9 +10,10 @@ from instruments.errors import SafetyStop
 from labctl import __version__
 from labctl.analysis.result import analyze
 from labctl.campaign import hooks, journal
-from labctl.campaign.budget import Budget, Clocks
+from labctl.campaign.budget import Budget, Clocks, Tally, taken_bytes
 from labctl.campaign.failures import classify, text_of
 from labctl.campaign.folder import CampaignFolder, Now
+from labctl.campaign.journal import Journal
 from labctl.campaign.model import Attempt, Item
 from labctl.campaign.pace import End, Pace
 from labctl.campaign.state import ItemStatus, state_of
@@ -44,18 +45,22 @@ def run(
     policy: Policy | None = None,
     *,
     budget: Budget | None = None,
+    tally: Tally | None = None,
     show: Show | None = None,
     wish: Wish | None = None,
     clocks: Clocks | None = None,
 ) -> Ending:
     """Take every item of a bench that is not at its end, in the order of the schedule, and say how that ended.
 
+    `tally` counts the disk that is taken for the budget, of this bench alone where none is given.
     The folder's lock is held by the caller. Raises EnvironmentFault where the folder cannot be written for another
     reason than a full disk, KeyboardInterrupt at once; what the journal says is done stays done.
     """
     policy, show, clocks = policy or Policy(), show or Show(), clocks or Clocks()
-    pace = Pace(folder, bench, policy.secrets, budget or Budget(), show, wish or Wish(), clocks)
-    return _Runner(folder, measurer, bench, policy, pace, show, clocks).run()
+    past = journal.read(folder.path)
+    tally = tally or Tally((bench,), taken_bytes(past))
+    pace = Pace(folder, bench, policy.secrets, budget or Budget(), tally, show, wish or Wish(), clocks)
+    return _Runner(folder, measurer, bench, policy, pace, show, clocks).run(past)
 
 
 class _Runner:
@@ -77,13 +82,12 @@ class _Runner:
         self._show = show
         self._clocks = clocks
 
-    def run(self) -> Ending:
-        """Work through what is left."""
-        past = journal.read(self._folder.path)
-        self._pace.n_bytes = sum(attempt.capture_bytes for attempt in past.attempts)
+    def run(self, past: Journal) -> Ending:
+        """Work through what a journal leaves."""
         left = self._left({one.item.number: one for one in state_of(self._folder.campaign, past).items})
         ending = Ending("interrupted", "stopped at once")
-        self._pace.event("begin", f"{len(left)} items to take", n_left=len(left), software=f"labctl {__version__}")
+        facts = {"n_left": len(left), "software": f"labctl {__version__}", **self._measurer.facts()}
+        self._pace.event("begin", f"{len(left)} items to take", **facts)
         try:
             for status in left:
                 self._pace.go_on()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from labctl.campaign.hooks import Hook
 from labctl.campaign.model import Attempt, Item
@@ -17,6 +18,10 @@ class Measurer(ABC):
     @abstractmethod
     def measure(self, item: Item, attempt: int) -> Capture:
         """Take an item's capture; `attempt` counts from 1. Raises what goes wrong."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Tell what the journal keeps of what is measured with."""
+        return {}
 
     def recover(self, item: Item) -> None:  # noqa: B027 - where nothing is to be done, nothing is
         """Bring the bench back before a new attempt, after a power cycle. Raises while an instrument is away."""

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from labctl.campaign import ready
 from labctl.campaign.items import expansion
-from labctl.campaign.plan import parse_plan
+from labctl.campaign.plan import parse_plan, to_toml
 from labctl.cli.campaign import command
 from labctl.errors import ConfigError, DiskFull, EnvironmentFault, Unsupported
 
@@ -85,7 +85,15 @@ def test_one_bench_file_is_not_for_several_benches(tmp_path):
     several += '[[benches]]\nname = "right"\nboards = ["stm32vldiscovery"]\n'
     plan = parse_plan(several, "plan.toml")
     with pytest.raises(ConfigError, match="several benches"):
-        ready.stations(plan, expansion(plan).items, tmp_path / "desk.toml")
+        ready.with_bench(plan, tmp_path / "desk.toml")
+
+
+def test_a_bench_file_that_was_named_beside_the_plan_is_asked_for_again(plan, tmp_path):
+    begun = ready.with_bench(plan, tmp_path / "desk.toml")
+    assert begun.path_of(begun.benches[0].file) == tmp_path / "desk.toml"
+    kept = parse_plan(to_toml(begun), "plan.toml")
+    with pytest.raises(ConfigError, match="does not keep file of bench bench"):
+        ready.stations(kept, expansion(kept).items)
 
 
 @pytest.mark.parametrize(
