@@ -11,6 +11,8 @@
 
 /* The cycle counter has 32 bits: one window stays well below. */
 #define WINDOW_CYCLES_MAX 0x80000000u
+/* Busy between waking and a window, so that what is steady before its edge lasts longer than the edge is looked at. */
+#define AWAKE_CYCLES 256u
 
 /* The part between the edges. Identical for every operation, `null` included, so that its cost cancels. */
 static __attribute__((noinline)) uint32_t iterate(int (*step)(void), uint32_t iterations, int *status) {
@@ -101,8 +103,11 @@ enum series_result series_run(struct series *s, int *status) {
     for (uint32_t run = 0; run < s->runs; run++) {
         op->kind->arm();
         memory_watch();
-        hal_sleep_us(s->pause_us);
+        /* What is random comes before the sleep: every window begins as long after waking, and what the supply's
+           capacitors have settled by then is the same in each. */
         hal_pause_cycles(random_word() >> 24);
+        hal_sleep_us(s->pause_us);
+        hal_pause_cycles(AWAKE_CYCLES);
         hal_trigger_high();
         uint32_t cycles = iterate(op->step, s->request.n, status);
         hal_trigger_low();
