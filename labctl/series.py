@@ -21,7 +21,8 @@ PAUSE_RATIO = 1.5
 MARGIN_MIN_S = 20e-6
 # Room for 1 - exp(-10) of the decoupling's settling on either side of a window.
 MARGIN_TAUS = 10
-# Room for the pseudo-random wait before each window (firmware/PROTOCOL.md): some hundred cycles, at 8 MHz and above.
+# Room for the pauses, random and awake, before each window (firmware/PROTOCOL.md): some hundred cycles, at 8 MHz and
+# above.
 DITHER_S = 50e-6
 ANSWER_TIMEOUT_S = 10.0
 # How long the scope may take to finish after the last edge.
