@@ -64,8 +64,8 @@ class Control:
             channels[str(setup.number)] = _channel_draws(setup, front_end)
         return {
             "draws": {
-                **dataclasses.asdict(bench.circuit),
-                "tau_s": bench.circuit.tau_s,
+                **dataclasses.asdict(bench.world.circuit),
+                "tau_s": bench.world.circuit.tau_s,
                 "timebase_ratio": SampleClock(bench.seed).error_ratio,
                 "load_ohm": bench.nominal.true_load_ohm(bench.seed),
                 "pulse_ratio": bench.nominal.pulse_ratio(bench.seed),

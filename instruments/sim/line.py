@@ -88,6 +88,52 @@ def sample_pieces(
 
 
 @njit(cache=True, nogil=True)
+def mean_pieces(
+    start_s: float,
+    y0: float,
+    end_s: np.ndarray,
+    x: np.ndarray,
+    y_end: np.ndarray,
+    tau_s: float,
+    first_s: float,
+    dt_s: float,
+    out: np.ndarray,
+    k: int,
+    n_before: int,
+) -> int:
+    """Add to ``out[k:]`` the integrals of y over consecutive intervals, as far as the pieces reach; return the next k.
+
+    Interval k spans ``first_s + (n_before + k)*dt_s`` and what follows it by `dt_s`. The integral over [a, b] inside a
+    piece from t0 is x (b - a) + (y0 - x) tau (exp(-(a - t0)/tau) - exp(-(b - t0)/tau)).
+    """
+    n = out.shape[0]
+    t = start_s
+    y = y0
+    for piece in range(end_s.shape[0]):
+        stop = end_s[piece]
+        value = x[piece]
+        difference = y - value if tau_s > 0.0 else 0.0
+        while k < n:
+            a = max(first_s + (n_before + k) * dt_s, t)
+            last = first_s + (n_before + k + 1) * dt_s
+            b = min(last, stop)
+            if b > a:
+                out[k] += value * (b - a)
+                if difference != 0.0:
+                    before = difference * math.exp(-(a - t) / tau_s)
+                    if abs(before) > NEGLIGIBLE:
+                        out[k] -= before * tau_s * math.expm1(-(b - a) / tau_s)
+            if last > stop:
+                break
+            k += 1
+        if k >= n:
+            break
+        t = stop
+        y = y_end[piece]
+    return k
+
+
+@njit(cache=True, nogil=True)
 def first_crossing(
     start_s: float,
     y0: float,

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
+from instruments.sim import chunks
+from instruments.sim.chunks import Chunk
 from instruments.sim.circuit import Circuit
 from instruments.sim.pin import SETTLED_TAUS, Pin
 
@@ -29,18 +31,6 @@ HISTORY_S = 1e-3
 # Pieces that an armed instrument may be behind before the DUT is made to wait for it, and how long at most.
 BEHIND_MAX = 4_000_000
 DUT_WAIT_S = 30.0
-
-
-@dataclass
-class _Chunk:
-    """A run of pieces with the state before them."""
-
-    start_s: float
-    y0: float
-    end_s: np.ndarray
-    x: np.ndarray
-    y_end: np.ndarray
-    totals_before: np.ndarray
 
 
 class Viewer:
@@ -73,7 +63,7 @@ class World:
         # Called after each window that the DUT ends (bench.py).
         self.on_window: Callable[[], None] | None = None
         self._lock = threading.Condition()
-        self._chunks: list[_Chunk] = []
+        self._chunks: list[Chunk] = []
         self._totals = np.zeros(2)  # integrals of i_core and of i_core * i_shunt since the start
         self._n_pieces = 0
         self._end_s = 0.0
@@ -82,7 +72,7 @@ class World:
         self._cycle = 0
         self._cycle_s = 0.0
         self._steady_a: float | None = 0.0
-        self._tail: _Chunk | None = None  # what a steady line was continued by
+        self._tail: Chunk | None = None  # what a steady line was continued by
         self._pin = Pin(circuit.pin_level_v)
         self._rise: tuple[float, int, np.ndarray] | None = None
         self._windows: list[dict[str, float]] = []
@@ -161,6 +151,11 @@ class World:
         if first_end_cycle <= self._cycle:
             self._cycle = 0
         self._cycle_s = self._end_s
+
+    def supply(self, voltage_v: float) -> None:
+        """Let the supply have this true voltage from now on; what the core draws does not hang on it."""
+        with self._lock:
+            self.circuit = replace(self.circuit, supply_v=voltage_v)
 
     # --- in the DUT's place, which is off: true seconds instead of its cycles ------------------------------------
 
@@ -259,23 +254,22 @@ class World:
 
         The line must reach the last sample (`reach`); times before what is kept read the oldest value.
         """
-        from instruments.sim import line
-
-        out = np.empty(n)
         with self._lock:
-            chunks = self._overlapping(t0_s + n_before * dt_s, t0_s + (n_before + n - 1) * dt_s)
-        k = 0
-        for chunk in chunks:
-            skip = int(np.searchsorted(chunk.end_s, t0_s + (n_before + k) * dt_s))
-            if skip < len(chunk.end_s):
-                start_s, y0 = (chunk.end_s[skip - 1], chunk.y_end[skip - 1]) if skip else (chunk.start_s, chunk.y0)
-                k = line.sample_pieces(
-                    start_s, y0, chunk.end_s[skip:], chunk.x[skip:], chunk.y_end[skip:], self.circuit.tau_s,
-                    t0_s, dt_s, out, k, n_before,
-                )  # fmt: skip
-        out[k:] = self._y_end_a
-        out *= self.circuit.shunt_ohm
-        return out
+            found = chunks.overlapping(self._chunks, t0_s + n_before * dt_s, t0_s + (n_before + n - 1) * dt_s)
+            beyond_a = self._y_end_a
+        return chunks.sample(found, self.circuit.tau_s, t0_s, dt_s, n, n_before, beyond_a) * self.circuit.shunt_ohm
+
+    def mean_current(self, t0_s: float, dt_s: float, n: int, n_before: int = 0) -> np.ndarray:
+        """Return the mean current in the supply's lead over n consecutive intervals, float64 of shape (n,), in ampere.
+
+        Interval k starts at ``t0_s + (n_before + k)*dt_s`` and lasts `dt_s`. Exact: the integral of the filtered line
+        in closed form; without a shunt the core's own current. The line must reach the end of the last interval
+        (`reach`); times before what is kept have the oldest value.
+        """
+        with self._lock:
+            found = chunks.overlapping(self._chunks, t0_s + n_before * dt_s, t0_s + (n_before + n) * dt_s)
+            beyond_a = self._y_end_a
+        return chunks.mean(found, self.circuit.tau_s, t0_s, dt_s, n, n_before, beyond_a)
 
     def level(
         self, t0_s: float, dt_s: float, n: int, tau_s: float, fault: str | None = None, n_before: int = 0
@@ -296,18 +290,11 @@ class World:
 
     def shunt_crossing(self, after_s: float, level_v: float, rising: bool) -> float:
         """Return when the shunt voltage first passes `level_v` beyond `after_s`; NaN where it does not."""
-        from instruments.sim import line
-
+        if self.circuit.shunt_ohm == 0.0:
+            return math.nan
         with self._lock:
-            chunks = self._overlapping(after_s, self._end_s)
-        for chunk in chunks:
-            crossing = line.first_crossing(
-                chunk.start_s, chunk.y0, chunk.end_s, chunk.x, chunk.y_end, self.circuit.tau_s,
-                after_s, level_v / self.circuit.shunt_ohm, rising,
-            )  # fmt: skip
-            if not math.isnan(crossing):
-                return crossing
-        return math.nan
+            found = chunks.overlapping(self._chunks, after_s, self._end_s)
+        return chunks.crossing(found, self.circuit.tau_s, after_s, level_v / self.circuit.shunt_ohm, rising)
 
     def pin_crossing(
         self, after_s: float, level_v: float, rising: bool, tau_s: float, fault: str | None = None
@@ -334,7 +321,7 @@ class World:
         from instruments.sim import line
 
         y_end = np.empty(len(end_s))
-        chunk = _Chunk(self._end_s, self._y_end_a, end_s, x, y_end, self._totals.copy())
+        chunk = Chunk(self._end_s, self._y_end_a, end_s, x, y_end, self._totals.copy())
         line.append_pieces(self._end_s, self._y_end_a, end_s, x, self.circuit.tau_s, y_end, self._totals)
         self._chunks.append(chunk)
         self._n_pieces += len(end_s)
@@ -374,11 +361,6 @@ class World:
             n += 1
         del self._chunks[:n]
         self._pin.drop()
-
-    def _overlapping(self, from_s: float, to_s: float) -> list[_Chunk]:
-        first = bisect_left(self._chunks, from_s, key=lambda c: c.end_s[-1])
-        last = bisect_right(self._chunks, to_s, key=lambda c: c.start_s)
-        return self._chunks[first:last]
 
     def _totals_at(self, t: float) -> np.ndarray:
         """Return the integrals from the start to `t`, with the state of the pole inside the piece that holds `t`."""
