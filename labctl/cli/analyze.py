@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from labctl.cli.options import Quantity, Tolerance, json_option, power_option, shunt_option
+from labctl.cli.terminal import page_console
 from labctl.errors import ConfigError, FileFault, LabctlError
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -104,12 +104,11 @@ def each_file(paths: list[Path], action: Any) -> int:
 
 
 def _analyze_files(paths: list[Path], given: Any, rate_hz: float | None, power: str, as_json: bool) -> int:
-    from rich.console import Console
 
     from labctl.foreign import analyze_file
     from labctl.report.files import render_file, to_json_object
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = page_console()
     objects: list[dict[str, Any]] = []
 
     def one(path: Path) -> None:

@@ -15,6 +15,7 @@ import click
 
 from labctl.benchkeys import CHANNEL, FARAD, KEYS, OHM, SWITCH, VOLT, WORD, Key
 from labctl.cli.options import json_option
+from labctl.cli.terminal import page_console
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,7 +99,6 @@ def check(bench_path: Path | None, board: str | None, seed: int, as_json: bool) 
 
     Without a bench file the emulated bench is checked.
     """
-    from rich.console import Console
 
     from labctl.analysis.finding import any_fault
     from labctl.bench import find_bench_file, locate_bench_file
@@ -107,7 +107,7 @@ def check(bench_path: Path | None, board: str | None, seed: int, as_json: bool) 
     from labctl.report.findings import heading, render, summarize, to_json
 
     path = locate_bench_file(bench_path)
-    console = Console(highlight=False, quiet=as_json, width=None if sys.stdout.isatty() else 80)
+    console = page_console(quiet=as_json)
     findings = []
     every = subjects(find_bench_file(path) if path else None, path, board, seed)
     for subject in every:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import click
 
 from labctl.cli.options import json_option, power_option
+from labctl.cli.terminal import page_console
 
 QUANTITIES = ("duration", "power", "energy")
 
@@ -51,9 +51,8 @@ def command(
 
         click.echo(json.dumps(to_json(subjects, power), allow_nan=False))
         return status
-    from rich.console import Console
 
     from labctl.report.budget import render
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(render(subjects, power))
+    page_console().print(render(subjects, power))
     return status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labctl.cli.options import json_option
+from labctl.cli.terminal import page_console
 
 if TYPE_CHECKING:
     from labctl.campaign.estimate import Estimate
@@ -30,25 +30,56 @@ _N_ENDS = 20
 @click.option("--all", "whole", is_flag=True, help=f"Print every item, also of more than {_N_SHOWN}.")
 @json_option
 def plan(file: Path, whole: bool, as_json: bool) -> int:
-    """Print what a plan file comes to: the items in the order they will be taken, what is left out and why, and how
+    """Print what a plan comes to: the items in the order they will be taken, what is left out and why, and how
     much time and disk all that may take.
 
-    Nothing is measured, written or switched on. docs/campaign-plan.md explains every key of the file.
+    FILE may be the folder of a campaign that has begun, too: its items have the numbers that they have there. Nothing
+    is measured, written or switched on. docs/campaign-plan.md explains every key of the file.
     """
     from labctl.campaign.estimate import estimate
-    from labctl.campaign.items import expansion, schedule
-    from labctl.campaign.plan import load_plan
+    from labctl.campaign.items import planned, schedule
 
-    made = load_plan(file)
-    expanded = expansion(made)
+    folder = _folder_of(file)
+    if folder is None:
+        made, expanded = planned(file)
+        numbers: Sequence[int] = schedule(made, expanded.items)
+    else:
+        made, expanded, numbers = _begun(folder)
     by_number = {item.number: item for item in expanded.items}
-    order = [by_number[number] for number in schedule(made, expanded.items)]
+    order = [by_number[number] for number in numbers]
     cost = estimate(made, expanded.items)
     if as_json:
         click.echo(json.dumps(_document(made, expanded, order, cost), allow_nan=False))
     else:
-        _print(made, expanded, order, cost, whole=whole)
+        after = f"Go on with it: labctl campaign resume {folder}" if folder else f"Begin it: labctl campaign run {file}"
+        _print(made, expanded, order, cost, after, whole=whole)
     return 0
+
+
+def _folder_of(place: Path) -> Path | None:
+    """Give the folder of the campaign that is asked for, by itself or by the plan in it; None for any other plan."""
+    from labctl.campaign.folder import CAMPAIGN, PLAN
+
+    if place.is_dir():
+        return place
+    return place.parent if place.name == PLAN and (place.parent / CAMPAIGN).is_file() else None
+
+
+def _begun(folder: Path) -> tuple[Plan, Expansion, Sequence[int]]:
+    """Read a campaign's own plan, its items with the numbers that they have, and behind them what an edit adds."""
+    from dataclasses import replace
+
+    from labctl.campaign.changes import compare, refuse
+    from labctl.campaign.folder import PLAN, open_campaign
+    from labctl.campaign.items import planned, schedule
+
+    campaign = open_campaign(folder).campaign
+    made, expanded = planned(folder / PLAN)
+    changes = compare(campaign.items, expanded.items)
+    refuse(changes)
+    items = (*campaign.items, *changes.added)
+    numbers = tuple(schedule(made, items)) if changes.added else campaign.schedule
+    return made, replace(expanded, items=items), numbers
 
 
 def _document(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate) -> dict[str, Any]:
@@ -83,21 +114,23 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
 
 
-def _print(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, *, whole: bool) -> None:
-    from rich.console import Console
+def _print(
+    made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, after: str, *, whole: bool
+) -> None:
 
     from labctl.campaign.planfile import BASELINES
     from labctl.operations import NAMES
-    from labctl.report.text import EMULATED
+    from labctl.report.text import EMULATED, counted
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = page_console()
     for bench in made.benches:
         kind = EMULATED if bench.emulated else f"file {bench.file}" if bench.file else "file to be named"
         console.print(f"Bench {bench.name}: {kind}; {', '.join(bench.boards)}")
     counts = [(sum(1 for item in order if item.role == role), word) for role, word in _ROLES.items()]
-    parts = ", ".join(f"{n} {word}" for n, word in counts if n)
+    parts = ", ".join(f"{n} {word.removesuffix('s') if n == 1 else word}" for n, word in counts if n)
     console.print(
-        f"Campaign {made.campaign.name}: {len(order)} items ({parts}), {made.campaign.n_runs} runs each, "
+        f"Campaign {made.campaign.name}: {counted(len(order), 'item')} ({parts}), "
+        f"{counted(made.campaign.n_runs, 'run')} each, "
         f"{_ORDERS[made.campaign.order].format(seed=made.campaign.seed)}"
     )
     console.print()
@@ -111,6 +144,7 @@ def _print(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimat
         console.print(f"\nNot of labctl's firmware, so the DUT must have it: {', '.join(foreign)}")
     console.print()
     _print_cost(console, made, cost)
+    console.print(after, soft_wrap=True)
 
 
 _ROLES = {"item": "measured", "reference": "references", "baseline": "baselines"}
@@ -154,11 +188,13 @@ def _settings(operation: Operation) -> tuple[str, ...]:
 
 def _print_left_out(console: Any, left_out: Sequence[LeftOut]) -> None:
     """Say what is not taken, one line a reason."""
+    from labctl.report.text import counted
+
     reasons: dict[str, list[LeftOut]] = {}
     for one in left_out:
         reasons.setdefault(one.reason, []).append(one)
     if reasons:
-        console.print(f"\nLeft out: {len(left_out)} combinations")
+        console.print(f"\nLeft out: {counted(len(left_out), 'combination')}")
     for reason, same in reasons.items():
         console.print(f"  {len(same)}: {reason}")
 
@@ -172,4 +208,3 @@ def _print_cost(console: Any, made: Plan, cost: Estimate) -> None:
         console.print(f"The budget of {time_text(budget.max_time_s)} may end it earlier; it can then be resumed.")
     if budget.disk_bytes is not None and cost.disk_bytes > budget.disk_bytes:
         console.print(f"The budget of {size_text(budget.disk_bytes)} may end it earlier; it can then be resumed.")
-    console.print("Begin it with: labctl campaign run", made.source.where, soft_wrap=True)

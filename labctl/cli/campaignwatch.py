@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from labctl.cli.terminal import page_console
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _LOOK_S = 1.0
 _N_LAST, _N_FAILED = 3, 5
-_WIDTH = 80
 # What is said of a state in colour is said in words too.
 _STYLES = {"failed": "bold red", "running": "bold cyan", "done": "green", "part": "yellow", "pending": "dim"}
 
@@ -29,14 +29,13 @@ def watch(folder: Path, once: bool) -> int:
 
     The run is not disturbed. Ends by itself when nobody works on the campaign any more; Ctrl-C leaves before.
     """
-    from rich.console import Console
     from rich.live import Live
 
     from labctl import interrupts
     from labctl.campaign.watch import Watcher
 
     watcher = Watcher(folder)
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    console = page_console()
     sight = watcher.look()
     try:
         if sight.is_at_work and not once:

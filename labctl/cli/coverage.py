@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from labctl.cli.options import json_option
+from labctl.cli.terminal import page_console
 
 if TYPE_CHECKING:
     from labctl.report.coverage import Account
@@ -64,9 +64,7 @@ def command(n_benches: int, seed: int, calibrations: tuple[str, ...], as_json: b
 
 
 def _print(account: Account, *, to_stderr: bool) -> None:
-    from rich.console import Console
 
     from labctl.report.coverage import render
 
-    stream = sys.stderr if to_stderr else sys.stdout
-    Console(file=stream, highlight=False, width=None if stream.isatty() else 80).print(render(account))
+    page_console(to_stderr=to_stderr).print(render(account))

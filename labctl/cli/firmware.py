@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from labctl.cli.options import BOARDS_TEXT, Quantity, fitting_boards, json_option
+from labctl.cli.terminal import page_console
 
 _PROFILES = click.Choice(["Os", "O2", "O3", "O0"])
 
@@ -179,8 +180,7 @@ def flash(
 
 
 def _print(*parts: Any) -> None:
-    from rich.console import Console
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    console = page_console()
     for part in parts:
         console.print(part)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labctl.cli.options import BOARDS_TEXT, OPERATIONS_TEXT, Quantity, fitting_boards, json_option, sizes_option
+from labctl.cli.terminal import page_console
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -115,6 +115,5 @@ def _file(file: Path, map_path: Path | None, names: tuple[str, ...], n_lines: in
 
 
 def _print(page: Any) -> None:
-    from rich.console import Console
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(page)
+    page_console().print(page)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from labctl.cli.terminal import page_console
 from labctl.errors import CaptureError, ConfigError, EnvironmentFault, NobodyThere
 from labctl.model import SCHEMA_RESULTS, MissingRow
 
@@ -38,10 +39,10 @@ class Output:
 
         self._bar = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Console(stderr=True, markup=False, emoji=False),
             transient=True,
             disable=quiet or not sys.stderr.isatty(),
         )
@@ -209,14 +210,13 @@ class Report:
         click.echo(json.dumps(document, allow_nan=False))
 
     def _print_page(self) -> None:
-        from rich.console import Console
 
         from labctl.report.calibration import sentence
         from labctl.report.table import render
         from labctl.report.text import Sentences
         from labctl.units import size_text
 
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+        console = page_console()
         bench = _shared(self._benches)
         console.print(render(self._results, bench["name"], bench["emulated"], self.power, self._truths))
         sentences = []

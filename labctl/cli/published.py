@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from labctl.cli.options import json_option
+from labctl.cli.terminal import page_console
 from labctl.errors import ConfigError
 from labctl.operations import BYTES_MAX, BYTES_MIN
 
@@ -113,6 +113,5 @@ def _measure(tables: list[Any], quick: Any, as_json: bool) -> tuple[list[Any], i
 
 
 def _print(page: Any) -> None:
-    from rich.console import Console
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(page)
+    page_console().print(page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from labctl.cli.options import Quantity, Tolerance, json_option, shunt_option
+from labctl.cli.terminal import page_console
 
 if TYPE_CHECKING:
     from labctl.analysis.finding import Finding
@@ -50,7 +50,6 @@ def command(
     First with the DUT alone, then with a known load and a pulse generator in its place, as far as --load and --pulse
     say that they are at hand. The emulated bench has both. Exit status 1 where a fault was found.
     """
-    from rich.console import Console
 
     from labctl.analysis.finding import any_fault
     from labctl.bench import find_bench_file, open_bench
@@ -61,7 +60,7 @@ def command(
     if without_fixture and (load_ohm is not None or pulse_s is not None):
         raise click.UsageError("--without-fixture leaves load and pulse out: name none, or leave it out")
     file = find_bench_file(bench_path)
-    console = Console(highlight=False, quiet=as_json, width=None if sys.stdout.isatty() else 80)
+    console = page_console(quiet=as_json)
     findings: list[Finding] = []
     with (
         Output(quiet=as_json) as output,

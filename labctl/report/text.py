@@ -51,3 +51,8 @@ class Sentences:
         """Give the lines."""
         for sentence in self._sentences:
             yield Text("\n".join(wrap(sentence, min(N_COLUMNS, options.max_width))), overflow="ignore", no_wrap=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """Count things: "1 item", "2 items"."""
+    return f"{number} {noun}{'s' * (number != 1)}"

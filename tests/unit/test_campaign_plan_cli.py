@@ -5,6 +5,10 @@ import json
 import pytest
 
 from labctl import cli
+from labctl.campaign.folder import create
+from labctl.campaign.items import expand, schedule
+from labctl.campaign.model import Campaign
+from labctl.campaign.plan import parse_plan, to_toml
 from labctl.cli import campaign
 
 PLAN = """\
@@ -65,6 +69,38 @@ def test_the_page_fits_80_columns_and_says_what_matters(capsys, night):
     for word in ("28 items (8 measured, 2 references, 18 baselines)", "random order of seed 3", "not at 168 MHz",
                  "Left out: 8 combinations", "Estimated", "baseline 3", "The budget of 60 s may end it earlier"):
         assert word in " ".join(out.split())
+
+
+def test_what_a_person_wrote_is_printed_as_it_is(capsys, night):
+    night.write_text(PLAN + '[[exclude]]\noperation = "sha256"\nboard = "stm32f4*"\n[bench]\nfile = "[red].toml"\n')
+    (night.parent / "[red].toml").touch()
+    out = run(capsys, "plan", night)[1]
+    assert "file [red].toml; stm32vldiscovery" in " ".join(out.split())
+    assert "4: [[exclude]] of line 16 leaves it out" in out
+
+
+def test_one_of_a_thing_is_one(capsys, night):
+    night.write_text(
+        '[campaign]\nname = "n"\nruns = 1\n[factors]\nboards = ["stm32vldiscovery"]\noperations = ["sha256"]\n'
+        'clocks = ["24 MHz", "8 MHz"]\n[[exclude]]\nclock = "8 MHz"\n[reference]\noperation = "sm3"\n'
+    )
+    out = " ".join(run(capsys, "plan", night)[1].split())
+    assert "2 items (1 measured, 1 reference), 1 run each" in out
+    assert "Left out: 1 combination 1:" in out
+
+
+@pytest.mark.parametrize("named", ["", "plan.toml"])
+def test_a_campaign_that_has_begun_keeps_its_numbers(capsys, tmp_path, named):
+    text = '[campaign]\nname = "n"\norder = "listed"\n[factors]\nboards = ["stm32vldiscovery"]\noperations = {}\n'
+    path = tmp_path / "begun"
+    begun = parse_plan(text.format('["sm3", "sha256"]'), "x")
+    items = expand(begun)
+    create(path, to_toml(begun), Campaign("n", 1, tuple(items), tuple(schedule(begun, items)), (), "2026-01-01", "x"))
+    edited = parse_plan(text.format('["sha512", "sm3", "sha256"]'), "x")
+    (path / "plan.toml").write_text(to_toml(edited))
+    found = json.loads(run(capsys, "plan", path / named, "--json")[1])["items"]
+    assert {item["operation"]: item["number"] for item in found} == {"sm3": 1, "sha256": 2, "sha512": 3}
+    assert f"Go on with it: labctl campaign resume {path}" in run(capsys, "plan", path / named)[1]
 
 
 def test_long_lists_show_their_ends_unless_all_is_asked(capsys, night):
