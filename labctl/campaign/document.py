@@ -186,6 +186,8 @@ def _check_row(key: str, value: Any) -> None:
     _check_name(key, "a key in row")
     if value is not None and _QUANTITY.fullmatch(key):
         _check_number(value, f"row.{key}")
+    elif key == "warnings":
+        _check_value(_list(value, f"row.{key}"), f"row.{key}", 1)
     else:
         _check_value(value, f"row.{key}", 1)
 

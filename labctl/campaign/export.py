@@ -13,12 +13,10 @@ import numpy as np
 
 from instruments.record import volts
 from labctl.analysis.result import analyze
-from labctl.campaign import folder, journal
 from labctl.campaign.model import Item
-from labctl.campaign.state import ItemStatus, state_of
-from labctl.errors import ConfigError
+from labctl.campaign.source import Source, open_source
+from labctl.errors import CaptureError, ConfigError, FileFault
 from labctl.model import Run
-from labctl.store import open_capture
 
 Progress = Callable[[str, int, int], None]
 
@@ -32,24 +30,34 @@ COLUMNS = (*_ITEM_COLUMNS, "run", *_RUN_COLUMNS)
 _BLOCK_SAMPLES = 1 << 16
 
 
-def runs_csv(path: Path, power: str = "dut", progress: Progress = lambda *_: None) -> Iterator[str]:
+def runs_csv(
+    path: Path, power: str = "dut", progress: Progress = lambda *_: None, failed: Callable[[str], None] | None = None
+) -> Iterator[str]:
     """Give the lines of a CSV with a row for each run of each item that is done, the heading first.
 
     Items are in the order of their numbers, runs counted from 1. The unit of a column ends its name; numbers are in SI
     units with a point, and read back to the same double; what is not known is empty. A run is a window as it was: all
-    its iterations, the trigger's cost in it. `power` is as for `analyze`. Raises FileFault for a damaged capture,
-    CaptureError for one that gives no number.
+    its iterations, the trigger's cost in it. `path` is a campaign's folder or its pack, `power` as for `analyze`.
+    `failed` is told of an item whose capture is damaged or gives no number, which is left out; without it FileFault or
+    CaptureError is raised.
     """
-    done = [one for one in _statuses(path) if one.state == "done" and one.last is not None]
-    yield _line(COLUMNS)
-    for number, status in enumerate(done):
-        progress(status.item.key, number, len(done))
-        assert status.last is not None
-        with open_capture(path / status.last.capture) as capture:
-            runs = analyze(capture, power).runs
-        for run_number, run in enumerate(runs, 1):
-            values = (getattr(run, column) for column in _RUN_COLUMNS)
-            yield _line((*_coordinates(status.item), run_number, *values))
+    with open_source(path) as source:
+        done = [one for one in source.state().items if one.state == "done" and one.last is not None]
+        yield _line(COLUMNS)
+        for number, status in enumerate(done):
+            progress(status.item.key, number, len(done))
+            assert status.last is not None
+            try:
+                with source.capture(status.last) as capture:
+                    runs = analyze(capture, power).runs
+            except (FileFault, CaptureError, ConfigError) as error:
+                if failed is None:
+                    raise
+                failed(f"item {status.item.number} is left out: {error}")
+                continue
+            for run_number, run in enumerate(runs, 1):
+                values = (getattr(run, column) for column in _RUN_COLUMNS)
+                yield _line((*_coordinates(status.item), run_number, *values))
 
 
 def waveform_csv(path: Path, number: int) -> Iterator[str]:
@@ -58,12 +66,17 @@ def waveform_csv(path: Path, number: int) -> Iterator[str]:
     Columns are the run, counted from 1, the time in s since that window's beginning, and each channel in its unit.
     Raises ConfigError where the item is not done, FileFault for a damaged capture, CaptureError.
     """
-    status = next((one for one in _statuses(path) if one.item.number == number), None)
+    with open_source(path) as source:
+        yield from _waveform(source, number)
+
+
+def _waveform(source: Source, number: int) -> Iterator[str]:
+    status = next((one for one in source.state().items if one.item.number == number), None)
     if status is None:
-        raise ConfigError(f"the campaign in {path} has no item {number}: `labctl campaign plan` lists its items")
+        raise ConfigError(f"the campaign in {source.where} has no item {number}: it has {len(source.campaign.items)}")
     if status.state != "done" or status.last is None:
         raise ConfigError(f"item {number} is {status.state} and has no capture: name one that is done")
-    with open_capture(path / status.last.capture) as capture:
+    with source.capture(status.last) as capture:
         runs = analyze(capture).runs
         record = capture.records["series"]
         channels = list(record.channels.values())
@@ -77,10 +90,6 @@ def waveform_csv(path: Path, number: int) -> Iterator[str]:
                 values = [volts(channel, run.segment, start, stop) for channel in channels]
                 for row in zip(times.tolist(), *(column.tolist() for column in values), strict=True):
                     yield _line((run_number, *row))
-
-
-def _statuses(path: Path) -> tuple[ItemStatus, ...]:
-    return state_of(folder.open_campaign(path).campaign, journal.read(path)).items
 
 
 def _coordinates(item: Item) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ import hdf5plugin  # noqa: F401  (registers the filter that packs codes)
 import numpy as np
 
 from labctl.campaign import folder, journal
+from labctl.campaign.source import check_sound, place_of
 from labctl.errors import BusyFault, FileFault
 from labctl.interrupts import held
 from labctl.store.atomic import explained, new_file
@@ -60,8 +61,8 @@ def pack(path: Path, out: Path, progress: Progress = lambda _: None) -> Path:
                 sink.check()
         for name, attempt in taken.items():
             progress(name)
-            source = path / name
-            _check_sound(source, (attempt.capture_bytes, attempt.capture_crc32))
+            source = place_of(path, name)
+            check_sound(source, attempt, again=True)
             _add_capture(file, name, source)
             sink.check()
     return out
@@ -178,15 +179,6 @@ class Pack:
             yield
         except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
             raise FileFault(f"{self.path} is damaged: {what} cannot be read ({error}); copy the file again") from error
-
-
-def _check_sound(source: Path, noted: tuple[int, str]) -> None:
-    try:
-        found = journal.size_and_crc32(source)
-    except OSError as error:
-        raise FileFault(f"{source} cannot be read ({error.strerror}): see `labctl campaign verify`") from error
-    if found != noted:
-        raise FileFault(f"{source} is not the file that the journal speaks of: see `labctl campaign verify`")
 
 
 def _add_file(file: h5py.File, name: str, data: bytes) -> None:

@@ -17,11 +17,12 @@ from typing import Any
 from labctl.analysis.result import analyze
 from labctl.analysis.statistics import student_factor, summarize
 from labctl.campaign import journal
-from labctl.campaign.folder import CAMPAIGN, from_text, open_campaign
+from labctl.campaign.folder import CAMPAIGN
 from labctl.campaign.model import Campaign
 from labctl.campaign.pack import Pack
 from labctl.campaign.rowcache import RowCache
-from labctl.campaign.state import ItemStatus, state_of
+from labctl.campaign.source import Source, open_source, place_of
+from labctl.campaign.state import ItemStatus
 from labctl.errors import CaptureError, ConfigError, FileFault
 from labctl.memory.document import read_rows
 from labctl.model import Capture, Operation, Result
@@ -31,6 +32,7 @@ from labctl.report.tables.row import DONE, FAILED, Row, Value, arranged
 from labctl.report.tables.sheet import Layout
 
 Progress = Callable[[str, int, int], None]
+Note = Callable[[str], None]
 # What of a row labctl memory knows by.
 _SUBJECT = ("board", "operation", "bytes", "implementation", "profile", "clock_hz", "variant")
 
@@ -40,10 +42,13 @@ def campaign_table(folder: Path, format: str = "csv") -> str:
     return render.render(load_rows([folder]), format, Layout(roles=()))
 
 
-def load_rows(paths: Sequence[Path], power: str = "dut", progress: Progress = lambda *_: None) -> list[Row]:
+def load_rows(
+    paths: Sequence[Path], power: str = "dut", progress: Progress = lambda *_: None, note: Note = lambda _: None
+) -> list[Row]:
     """Load the rows of campaigns, packed or not, of captures, and of what `labctl memory --json` printed.
 
     `power`, "dut" or "supply", chooses the headline. A capture that gives no number is a failed row with the reason.
+    `note` is told of a campaign whose journal is damaged.
     Raises FileFault for what is none of these.
     """
     memory: dict[tuple[Any, ...], Mapping[str, Any]] = {}
@@ -52,9 +57,9 @@ def load_rows(paths: Sequence[Path], power: str = "dut", progress: Progress = la
         if path.suffix == ".json" and path.is_file():
             memory |= {_subject(row): row for row in _memory_rows(path)}
         elif (path / CAMPAIGN).is_file():
-            rows += _campaign_rows(path, power, progress)
+            rows += _campaign_rows(path, power, progress, note)
         elif path.is_file() and _is_pack(path):
-            rows += _pack_rows(path, power, progress)
+            rows += _pack_rows(path, power, progress, note)
         else:
             rows += _capture_rows(path, power, progress)
     if memory and not rows:
@@ -62,13 +67,20 @@ def load_rows(paths: Sequence[Path], power: str = "dut", progress: Progress = la
     return arranged(_with_memory(row, memory.get(_subject(asdict(row)))) for row in rows)
 
 
-def _campaign_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
-    campaign = open_campaign(path).campaign
-    state = state_of(campaign, journal.read(path))
-    with RowCache(path, power) as cache:
-        for number, status in enumerate(state.items):
-            progress(f"{campaign.name}: {status.item.key}", number, len(state.items))
-            yield _item_row(campaign, status, cache)
+def _campaign_rows(path: Path, power: str, progress: Progress, note: Note) -> Iterator[Row]:
+    with open_source(path) as source, RowCache(path, power) as cache:
+        for status in _statuses(source, progress, note):
+            yield _item_row(source.campaign, status, cache)
+
+
+def _statuses(source: Source, progress: Progress, note: Note) -> Iterator[ItemStatus]:
+    """Give the items one by one, saying how far it is and what of the journal is damaged."""
+    if damage := journal.damage(source.journal.broken):
+        note(f"{source.where}: {damage}")
+    items = source.state().items
+    for number, status in enumerate(items):
+        progress(f"{source.campaign.name}: {status.item.key}", number, len(items))
+        yield status
 
 
 def _is_pack(path: Path) -> bool:
@@ -79,22 +91,30 @@ def _is_pack(path: Path) -> bool:
         return False
 
 
-def _pack_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
+def _pack_rows(path: Path, power: str, progress: Progress, note: Note) -> Iterator[Row]:
     """Give the rows of a packed campaign, from one capture at a time made again in a folder that is removed."""
-    with Pack(path) as packed, tempfile.TemporaryDirectory() as place:
-        campaign = from_text(packed.file(CAMPAIGN), str(path))
-        state = state_of(campaign, journal.parse(packed.file(journal.NAME), str(path)))
-        with RowCache(Path(place), power, keep=False) as cache:
-            for number, status in enumerate(state.items):
-                progress(f"{campaign.name}: {status.item.key}", number, len(state.items))
-                if status.state == DONE and status.last is not None:
-                    capture = Path(place) / status.last.capture
-                    capture.parent.mkdir(parents=True, exist_ok=True)
-                    packed.rebuild(status.last.capture, capture)
-                    yield _item_row(campaign, status, cache)
-                    capture.unlink()
-                else:
-                    yield _item_row(campaign, status, cache)
+    with (
+        Pack(path) as packed, open_source(path) as source, tempfile.TemporaryDirectory() as place,
+        RowCache(Path(place), power, keep=False) as cache,
+    ):
+        for status in _statuses(source, progress, note):
+            if status.state != DONE or status.last is None:
+                yield _item_row(source.campaign, status, cache)
+                continue
+            try:
+                capture = place_of(Path(place), status.last.capture)
+                capture.parent.mkdir(parents=True, exist_ok=True)
+                packed.rebuild(status.last.capture, capture)
+            except FileFault as fault:
+                yield replace(_item_row(source.campaign, status, cache), state=FAILED, reason=_unpacked(fault, path))
+                continue
+            yield _item_row(source.campaign, status, cache)
+            capture.unlink()
+
+
+def _unpacked(fault: FileFault, path: Path) -> str:
+    """Say what is wrong in a pack without where it lies: a table depends on the data alone."""
+    return str(fault).replace(f"{path} is", "the pack is")
 
 
 def _item_row(campaign: Campaign, status: ItemStatus, cache: RowCache) -> Row:
@@ -103,7 +123,7 @@ def _item_row(campaign: Campaign, status: ItemStatus, cache: RowCache) -> Row:
     row = replace(_row_of(item.board, item.operation, facts), role=item.role, repeat=item.repeat)
     if status.state != DONE or last is None:
         return replace(row, state=status.state, reason=last.error if last is not None else "")
-    found = cache.get(last.capture, _analysed, last.capture_crc32) or row
+    found = cache.get(last.capture, _analysed, last) or row
     return replace(
         row, emulated=row.emulated if found.emulated is None else found.emulated, state=found.state,
         reason=found.reason, n_runs=found.n_runs, n_iterations=found.n_iterations, memory_of=found.memory_of,

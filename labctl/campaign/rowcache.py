@@ -1,14 +1,13 @@
 """Rows of captures that were analysed before, kept beside the captures: derived, and made again where it is not sound.
 
-`tables/rows-POWER.json` holds of each file its row with the size and CRC-32 of the file that it was made from, and the
-time that file was changed, so that those that did not change need not be read again. It belongs to the labctl whose
-code made it: another one begins it anew.
+`tables/rows-POWER.json` holds of each file its row with the size and CRC-32 of the file that it was made from, and its
+inode and the times of its last changes, so that those that did not change need not be read again. It belongs to the
+labctl whose code made it: another one begins it anew.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,17 +19,21 @@ from typing import Any, Self
 
 import labctl
 from labctl import __version__
+from labctl.campaign.journal import size_and_crc32
+from labctl.campaign.model import Attempt
+from labctl.campaign.source import check_same, place_of, unreadable
 from labctl.errors import EnvironmentFault, FileFault
 from labctl.model import Capture
 from labctl.report.tables.row import DONE, FAILED, Row, Value
 from labctl.store import open_capture
 from labctl.store.atomic import new_file
+from labctl.userfile import read_regular
 
 FOLDER = "tables"
-SCHEMA = "labctl.rows/1"
+SCHEMA = "labctl.rows/2"
+_N_BYTES_MAX = 1 << 28
 # Whose code a row depends on.
 _CODE = ("analysis/*.py", "store/read.py", "store/schema.py", "campaign/results.py", "model.py")
-_BLOCK_BYTES = 1 << 20
 
 Analyse = Callable[[Capture, str], Row | None]
 
@@ -61,18 +64,20 @@ class RowCache:
             with suppress(OSError, EnvironmentFault, FileFault):  # a folder that cannot be written does without
                 self._write()
 
-    def get(self, name: str, analyse: Analyse, crc32: str = "") -> Row | None:
+    def get(self, name: str, analyse: Analyse, attempt: Attempt | None = None) -> Row | None:
         """Give the row of a capture, analysed now or before; where it cannot be read, a failed row that says why.
 
-        `crc32`, if any, is what the file's must be.
+        With `attempt` the file must be the one that this acknowledges.
         """
-        path = self._folder / name
         try:
+            path = self._folder / name if attempt is None else place_of(self._folder, name)
             entry = self._entry(path, name)
+            if attempt is not None:
+                check_same((entry["bytes"], entry["crc32"]), attempt)
+        except FileFault as fault:
+            return Row("", "", state=FAILED, reason=str(fault))
         except OSError as error:
-            return Row("", "", state=FAILED, reason=f"{name} cannot be read: {error.strerror or error}")
-        if crc32 and entry["crc32"] != crc32:
-            reason = f"{name} is not the file that the journal acknowledges: `labctl campaign verify` tells more"
+            reason = str(unreadable(attempt, error)) if attempt else f"{name} cannot be read: {error.strerror or error}"
             return Row("", "", state=FAILED, reason=reason)
         if "row" in entry:
             return _row(entry["row"])
@@ -91,27 +96,24 @@ class RowCache:
     def _entry(self, path: Path, name: str) -> dict[str, Any]:
         """Give what is known of a file, with its row if the file is still the same."""
         known = self._entries.get(name, {})
-        with path.open("rb") as stream:
-            about = os.fstat(stream.fileno())
-            found = {"bytes": about.st_size, "changed": about.st_mtime_ns}
-            if known and all(known[key] == value for key, value in found.items()):
-                return known
-            crc = 0
-            while block := stream.read(_BLOCK_BYTES):
-                crc = zlib.crc32(block, crc)
-        same = known and (known["bytes"], known["crc32"]) == (found["bytes"], f"{crc:08x}")
-        self._entries[name] = {**(known if same else {}), **found, "crc32": f"{crc:08x}"}
+        about = path.stat()
+        found = {"bytes": about.st_size, "changed": [about.st_ino, about.st_mtime_ns, about.st_ctime_ns]}
+        if known and all(known[key] == value for key, value in found.items()):
+            return known
+        size, crc32 = size_and_crc32(path)
+        same = known and (known["bytes"], known["crc32"]) == (size, crc32)
+        self._entries[name] = {**(known if same else {}), **found, "bytes": size, "crc32": crc32}
         self._is_new = True
         return self._entries[name]
 
     def _read(self) -> None:
         """Take what is there, if it is sound and of this labctl."""
         try:
-            outer = json.loads(self._path.read_bytes())
+            outer = json.loads(read_regular(self._path, _N_BYTES_MAX))
             body = outer["body"]
             if outer["schema"] == SCHEMA and outer["software"] == _software() and outer["crc32"] == _crc_text(body):
                 self._entries = json.loads(body)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        except (FileFault, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             self._entries = {}
 
     def _write(self) -> None:

@@ -29,7 +29,7 @@ class State:
     `items` are in the order of their numbers. `running` are the items in work, `held_by` the process that works, None
     where none does. `elapsed_s` is the time at work so far (of the bench that worked longest), without pauses between
     runs. `rate_per_hour` counts items that came to their end; `left_s` is until the last bench is done. Both are None
-    where nothing is known yet.
+    where nothing is known yet. `n_torn` lines of the journal were cut off by a crash, those in `broken` are damaged.
     """
 
     name: str
@@ -44,7 +44,13 @@ class State:
     rate_per_hour: float | None
     left_s: float | None
     last: Attempt | None
-    n_dropped: int
+    n_torn: int
+    broken: tuple[int, ...]
+
+    @property
+    def n_dropped(self) -> int:
+        """Count the lines of the journal that were not readable."""
+        return self.n_torn + len(self.broken)
 
     @property
     def failures(self) -> tuple[ItemStatus, ...]:
@@ -80,7 +86,8 @@ def state_of(
         rate_per_hour=_rate(benches),
         left_s=_left(benches),
         last=journal.attempts[-1] if journal.attempts else None,
-        n_dropped=journal.n_dropped,
+        n_torn=journal.n_torn,
+        broken=journal.broken,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from labctl.boards import clock_text
 from labctl.campaign.folder import Now
+from labctl.campaign.journal import damage
 from labctl.campaign.model import Attempt, Campaign, Item
 from labctl.campaign.state import ItemStatus, State
 from labctl.report.text import N_COLUMNS, bench_label, printable, wrap
@@ -36,6 +37,7 @@ def to_json_object(campaign: Campaign, state: State) -> dict[str, Any]:
         "last": None if state.last is None else dataclasses.asdict(state.last),
         "items": [_item(one) for one in state.items],
         "n_dropped": state.n_dropped,
+        "broken_lines": list(state.broken),
     }
 
 
@@ -47,8 +49,7 @@ def render(campaign: Campaign, state: State, n_listed: int = _N_LISTED) -> list[
     items = {item.number: item for item in campaign.items}
     benches = "; ".join(bench_label(str(one.get("name")), bool(one.get("emulated"))) for one in campaign.benches)
     lines = wrap(f"Campaign {state.name}; bench: {benches}") + wrap(_counts(state))
-    if text := pace(state):
-        lines += wrap(text)
+    lines += wrap(pace(state)) + wrap(damage(state.broken))
     lines += _work(state, items)
     if state.last is not None:
         lines += wrap(f"Last: {named(items.get(state.last.item), state.last.item)}: {came_to(state.last)}")

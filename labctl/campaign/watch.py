@@ -18,6 +18,7 @@ from labctl.campaign.journal import Journal
 from labctl.campaign.model import Attempt, Campaign, Event
 from labctl.campaign.state import ItemStatus, State, state_of
 from labctl.errors import FileFault
+from labctl.userfile import open_regular
 
 # As much of the journal's end is kept to see whether it is still the same that was read.
 _N_KNOWN = 256
@@ -157,13 +158,15 @@ class _Tail:
     _rest: bytes = b""
     _attempts: list[Attempt] = field(default_factory=list)
     _events: list[Event] = field(default_factory=list)
-    _n_dropped: int = 0
+    _n_lines: int = 0
+    _n_torn: int = 0
+    _broken: list[int] = field(default_factory=list)
     _found: Journal | None = None
 
     def read(self) -> Journal:
         """Give all that the journal holds now. Raises FileFault where it cannot be read."""
         try:
-            with self.path.open("rb") as stream:
+            with open_regular(self.path, journal.N_BYTES_MAX) as stream:
                 about = os.fstat(stream.fileno())
                 if not self._goes_on(stream.fileno(), (about.st_dev, about.st_ino), about.st_size):
                     self._begin_anew((about.st_dev, about.st_ino))
@@ -176,14 +179,16 @@ class _Tail:
         whole, newline, self._rest = data.rpartition(b"\n")
         whole += newline
         if whole:
-            self._add(journal.parse(whole, str(self.path)))
+            self._add(journal.parse(whole, str(self.path), self._n_lines + 1))
+            self._n_lines += whole.count(b"\n")
             self._n_read += len(whole)
             self._end = (self._end + whole)[-_N_KNOWN:]
         # A line whose writer is at it, or has died: what is sound of it counts, and it is read again.
-        tail = journal.parse(self._rest, str(self.path))
+        tail = journal.parse(self._rest, str(self.path), self._n_lines + 1)
         self.number += 1
         self._found = Journal(
-            (*self._attempts, *tail.attempts), (*self._events, *tail.events), self._n_dropped + tail.n_dropped
+            (*self._attempts, *tail.attempts), (*self._events, *tail.events), self._n_torn + tail.n_torn,
+            (*self._broken, *tail.broken),
         )
         return self._found
 
@@ -195,12 +200,13 @@ class _Tail:
 
     def _begin_anew(self, file: tuple[int, int]) -> None:
         self._file, self._n_read, self._end, self._rest, self._found = file, 0, b"", b"", None
-        self._attempts, self._events, self._n_dropped = [], [], 0
+        self._attempts, self._events, self._n_lines, self._n_torn, self._broken = [], [], 0, 0, []
 
     def _add(self, found: Journal) -> None:
         self._attempts += found.attempts
         self._events += found.events
-        self._n_dropped += found.n_dropped
+        self._n_torn += found.n_torn
+        self._broken += found.broken
 
 
 def _sight(

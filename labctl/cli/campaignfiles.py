@@ -14,29 +14,31 @@ from labctl.cli.options import json_option, power_option
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DIR_ARGUMENT = click.argument("folder", metavar="DIR", type=_FOLDER)
+_PLACE_ARGUMENT = click.argument("place", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 
 
 @click.command()
-@_DIR_ARGUMENT
+@_PLACE_ARGUMENT
 @json_option
-def status(folder: Path, as_json: bool) -> int:
-    """Say how far the campaign in DIR is: also while it is at work in another terminal, which is not disturbed."""
-    from labctl.campaign import journal
-    from labctl.campaign.folder import holder, open_campaign
-    from labctl.campaign.state import state_of
+def status(place: Path, as_json: bool) -> int:
+    """Say how far the campaign in DIR is: also while it is at work in another terminal, which is not disturbed.
+
+    DIR is a campaign's folder, or a file that `labctl campaign pack` wrote.
+    """
+    from labctl.campaign.source import open_source
     from labctl.campaign.statuspage import render, to_json_object
 
-    opened = open_campaign(folder)
-    state = state_of(opened.campaign, journal.read(folder), opened.now(), holder(folder))
+    with open_source(place) as source:
+        campaign, state = source.campaign, source.state()
     if as_json:
-        click.echo(json.dumps(to_json_object(opened.campaign, state), allow_nan=False))
+        click.echo(json.dumps(to_json_object(campaign, state), allow_nan=False))
     else:
-        click.echo("\n".join(render(opened.campaign, state)))
+        click.echo("\n".join(render(campaign, state)))
     return 0
 
 
 @click.command()
-@click.argument("place", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@_PLACE_ARGUMENT
 def verify(place: Path) -> int:
     """Check every capture of a campaign: its CRCs, that it can be read, and that it belongs to its item.
 
@@ -96,24 +98,31 @@ def unpack(file: Path, out: Path | None) -> None:
 
 
 @click.command()
-@_DIR_ARGUMENT
+@_PLACE_ARGUMENT
 @click.option("--format", type=click.Choice(["csv"]), default="csv", show_default=True, expose_value=False,
               help="Format.")
 @click.option("--waveform", metavar="NUMBER", type=click.IntRange(min=1),
               help="Not the runs, but the samples in the windows of this item.")
 @power_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of stdout.")
-def export(folder: Path, waveform: int | None, power: str, out: Path | None) -> None:
+def export(place: Path, waveform: int | None, power: str, out: Path | None) -> int:
     """Write the runs of the campaign in DIR for other programs, a row each, or the samples of one capture.
 
-    Numbers are in SI units with a decimal point; the unit ends the name of a column.
+    DIR is a campaign's folder, or a file that `labctl campaign pack` wrote. Numbers are in SI units with a decimal
+    point; the unit ends the name of a column. An item whose capture is damaged is left out and named, and the command
+    ends with status 4.
     """
     from labctl.campaign.export import runs_csv, waveform_csv
-    from labctl.cli.output import Output
+    from labctl.cli.output import EXIT_PARTIAL, Output
 
+    left_out: list[str] = []
     with Output(quiet=out is None) as output:
-        lines = runs_csv(folder, power, output.progress) if waveform is None else waveform_csv(folder, waveform)
+        lines = (runs_csv(place, power, output.progress, left_out.append) if waveform is None
+                 else waveform_csv(place, waveform))
         _write(lines, out)
+    for text in left_out:
+        click.echo(f"labctl: {text}", err=True)
+    return EXIT_PARTIAL if left_out else 0
 
 
 def _write(lines: Iterable[str], out: Path | None) -> None:

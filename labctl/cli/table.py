@@ -73,7 +73,7 @@ def command(
         roles=roles or ("item",), complete=complete, captures=captures, matrix=matrix, across=across or "board",
     )
     with Output(quiet=False) as output:
-        rows = load_rows(places, power, output.progress)
+        rows = load_rows(places, power, output.progress, output.note)
     wanted = chosen(rows, where, layout.roles)
     if not wanted:
         raise ConfigError(f"none of {len(rows)} rows is of role {' or '.join(layout.roles)} and fits --where: leave "

@@ -13,6 +13,7 @@ from typing import Any
 import bottle
 
 from instruments.record import Identity
+from labctl.campaign.journal import damage
 from labctl.campaign.statuspage import came_to, named, pace
 from labctl.campaign.watch import Sight
 from labctl.errors import EnvironmentFault, FileFault, LabctlError
@@ -77,7 +78,7 @@ class Site:
                 raise bottle.HTTPError(404, "There is no campaign of this name here.")
             try:
                 return page(book, book.look(), **more)
-            except LabctlError as error:
+            except (LabctlError, OSError) as error:
                 raise bottle.HTTPError(404 if isinstance(error, FileFault) else 500, str(error)) from error
 
         return callback
@@ -88,7 +89,7 @@ class Site:
         for book in self._shelf.books():
             try:
                 found.append((book, book.look()))
-            except LabctlError as error:
+            except (LabctlError, OSError) as error:  # whatever is odd about one folder, the others are shown
                 lost.append(str(error))
         return render("list", title="Campaigns", book=None, books=found, lost=lost, scripts=["live.js"])
 
@@ -117,6 +118,7 @@ class Site:
         return {
             "number": f"{self._begun}-{sight.number}",
             "pace": pace(state),
+            "damage": damage(state.broken),
             "running": [(one, named(operations.get(one.item), one.item)) for one in state.running],
             "latest": [(one, named(operations.get(one.item), one.item), came_to(one)) for one in latest],
             "failures": [(one, named(one.item, one.item.number)) for one in state.failures[:_N_FAILURES]],
@@ -139,19 +141,19 @@ class Site:
 
     def item(self, book: Book, sight: Sight, number: int) -> str:
         """Show one item: its attempts, its waveform with its windows, and its runs."""
+        from labctl.serve.waveforms import instrument
+
         status = next((one for one in sight.state.items if one.item.number == number), None)
         if status is None:
             raise bottle.HTTPError(404, "The campaign has no such item.")
-        capture, reason = book.capture(sight, number), ""
+        capture, reason = None, ""
         identity: Identity | None = None
-        if capture is not None:
-            from labctl.store import open_capture
-
-            try:
-                with open_capture(capture) as read:
-                    identity = read.records["series"].instrument
-            except LabctlError as error:
-                reason, capture = str(error).replace(str(capture), capture.name), None
+        try:
+            capture = book.capture(sight, number)
+            identity = None if capture is None else instrument(capture)
+        except LabctlError as error:
+            reason = str(error).replace(f"{book.path.resolve()}/", "").replace(f"{book.path}/", "")
+            capture = None
         return self._page(
             "item", book, sight, status=status, name=named(status.item, number), capture=capture, identity=identity,
             reason=reason, attempts=[(one, came_to(one)) for one in sight.attempts if one.item == number],

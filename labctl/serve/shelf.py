@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from labctl.campaign.folder import CAMPAIGN
+from labctl.campaign.source import check_sound, place_of
 from labctl.campaign.watch import Sight, Watcher
 from labctl.errors import FileFault
 from labctl.serve.tables import Tables
@@ -30,14 +32,17 @@ class Book:
             return self._watcher.look()
 
     def capture(self, sight: Sight, number: int) -> Path | None:
-        """Give the file of the last capture that an item has, None where it has none in the folder."""
-        names = [one.capture for one in sight.attempts if one.item == number and one.capture]
-        done = [one.capture for one in sight.attempts if one.item == number and one.capture and one.state == "done"]
-        for name in (done or names)[-1:]:
-            path = (self.path / name).resolve()
+        """Give the file of the last capture that an item has, None where it has none.
+
+        Raises FileFault where that is not the file which the journal acknowledges.
+        """
+        taken = [one for one in sight.attempts if one.item == number and one.capture]
+        done = [one for one in taken if one.state == "done"]
+        for attempt in (done or taken)[-1:]:
             # A folder that somebody sent may say anything in its journal.
-            if path.is_relative_to(self.path.resolve()) and path.is_file():
-                return path
+            path = place_of(self.path, attempt.capture)
+            check_sound(path, attempt)
+            return path
         return None
 
 
@@ -74,7 +79,7 @@ class Shelf:
             for folder in (folder for place in self._places for folder in _folders(place)):
                 if folder not in self._books:
                     self._books[folder] = Book(self._key(folder), folder)
-            return [book for book in self._books.values() if (book.path / CAMPAIGN).is_file()]
+            return [book for book in self._books.values() if os.path.isfile(book.path / CAMPAIGN)]
 
     def book(self, key: str) -> Book | None:
         """Find a campaign by its key."""
@@ -94,6 +99,9 @@ class Shelf:
 
 
 def _folders(place: Path) -> list[Path]:
-    if (place / CAMPAIGN).is_file():
+    if os.path.isfile(place / CAMPAIGN):  # and not Path.is_file, which raises for a folder that may not be read
         return [place]
-    return sorted(path.parent for path in place.glob(f"*/{CAMPAIGN}") if not path.parent.name.startswith("."))
+    return sorted(
+        path.parent for path in place.glob(f"*/{CAMPAIGN}")
+        if os.path.isfile(path) and not path.parent.name.startswith(".")
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from instruments.record import Identity
 from labctl.analysis.result import analyze
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Capture, Result
@@ -47,6 +48,12 @@ def outline(
         }
 
 
+def instrument(path: Path) -> Identity | None:
+    """Tell which instrument took a capture. Raises FileFault where it is damaged."""
+    with open_capture(path) as capture:
+        return capture.records["series"].instrument
+
+
 def runs(path: Path, power: str = "dut") -> dict[str, Any]:
     """Give windows and energies of a capture's runs; where it gives no number, `reason` says why.
 
@@ -54,11 +61,11 @@ def runs(path: Path, power: str = "dut") -> dict[str, Any]:
     null removed; the mean of the runs is the result's.
     """
     about = path.stat()
-    return dict(_runs(path, power, (about.st_size, about.st_mtime_ns)))
+    return dict(_runs(path, power, (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)))
 
 
 @lru_cache(maxsize=_N_KEPT)
-def _runs(path: Path, power: str, _version: tuple[int, int]) -> dict[str, Any]:
+def _runs(path: Path, power: str, _version: tuple[int, ...]) -> dict[str, Any]:
     with open_capture(path) as capture:
         try:
             result = analyze(capture, power)

@@ -291,8 +291,8 @@ def test_a_capture_that_is_not_the_acknowledged_one_is_no_result(copy):
     gone.unlink()
     rows = {(one.operation, one.bytes): one for one in load_rows([copy]) if one.role == "item" and "f4" in one.board}
     assert rows["sha256", 64].state == rows["aes-128-ctr", 64].state == "failed"
-    assert "is not the file that the journal acknowledges" in rows["sha256", 64].reason
-    assert rows["aes-128-ctr", 64].reason == f"captures/{gone.name} cannot be read: No such file or directory"
+    assert "is not the file that was stored" in rows["sha256", 64].reason
+    assert f"captures/{gone.name} is missing, which the journal says was stored" in rows["aes-128-ctr", 64].reason
     assert rows["sha256", 1024].state == "done"
 
 

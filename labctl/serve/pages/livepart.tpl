@@ -9,8 +9,8 @@
 % for one, name in running:
 <p class="running">{{one.bench}}: <a href="/c/{{book.key}}/items/{{one.item}}">{{name}}</a>, attempt {{one.attempt}} since {{when(one.since_utc)}} UTC {{one.text}}</p>
 % end
-% if state.n_dropped:
-<p class="failed">{{state.n_dropped}} lines of the journal are not readable: labctl campaign verify tells more</p>
+% if damage:
+<p class="failed">{{damage}}</p>
 % end
 <h2>Boards and operations</h2>
 <div class="wide"><table id="matrix" class="matrix">
