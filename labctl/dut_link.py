@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
 import re
+import select
+import socket
 import time
 from collections.abc import Callable
 from typing import NoReturn
 
 import serial
+from serial.urlhandler import protocol_socket
 
 from labctl.errors import DeviceTransient, EnvironmentFault
 
@@ -18,6 +22,10 @@ _POLL_S = 0.02
 _WATCH_INTERVAL_S = 1.0
 _LINE_BYTES_MAX = 1024
 _SHOWN_BYTES = 32
+_CHUNK_BYTES = 4096
+# A server of serial ports takes one caller at a time and needs this long to see that the last one has left.
+_REOPEN_S = 0.3
+_closed_s: dict[str, float] = {}
 _FRAMED = re.compile(rb"([\x20-\x7e]*)\*([0-9A-F]{4})")
 
 
@@ -63,6 +71,7 @@ class DutLink:
         self.timeout_s = timeout_s
         self._watch = watch
         self.pending = bytearray()
+        time.sleep(max(0.0, _closed_s.pop(port, 0.0) + _REOPEN_S - time.monotonic()))
         try:
             self._serial = serial.serial_for_url(port, baudrate=BAUD_HZ, timeout=_POLL_S, write_timeout=timeout_s)
         except (serial.SerialException, ValueError, OSError) as error:
@@ -75,6 +84,9 @@ class DutLink:
                 "the cable, and that no other "
                 "program holds it"
             ) from error
+        # pyserial reads a socket byte by byte, and rests after every close.
+        plain = isinstance(self._serial, protocol_socket.Serial)
+        self._socket: socket.socket | None = self._serial._socket if plain else None
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -109,17 +121,34 @@ class DutLink:
 
     def close(self) -> None:
         """Let go of the port."""
-        # pyserial 3.5 leaves the socket open where the peer was first to hang up.
-        connection = getattr(self._serial, "_socket", None)
-        self._serial.close()
-        if connection is not None:
-            connection.close()
+        if self._socket is None:
+            # pyserial 3.5 leaves the socket of RFC 2217 open where the peer was first to hang up.
+            connection = getattr(self._serial, "_socket", None)
+            self._serial.close()
+            if connection is not None:
+                connection.close()
+            return
+        with contextlib.suppress(OSError):  # the peer was first to hang up
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._serial.is_open = False
+        _closed_s[self.port] = time.monotonic()
 
     def _fill(self) -> None:
         try:
-            self.pending += self._serial.read(max(1, self._serial.in_waiting))
+            self.pending += self._read()
         except (serial.SerialException, OSError) as error:
             self._lost(error)
+
+    def _read(self) -> bytes:
+        if self._socket is None:
+            return self._serial.read(max(1, self._serial.in_waiting))
+        if not select.select([self._socket], [], [], _POLL_S)[0]:
+            return b""
+        data = self._socket.recv(_CHUNK_BYTES)
+        if not data:
+            raise serial.SerialException("socket disconnected")
+        return data
 
     def _lost(self, error: Exception) -> NoReturn:
         raise DeviceTransient(

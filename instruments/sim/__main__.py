@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 from collections.abc import Mapping
@@ -32,13 +33,16 @@ def _read_config() -> Mapping[str, Any]:
 def run(bench: Any) -> int:
     """Print where the bench answers and wait for its end."""
     signals: list[int] = []
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told)
     for number in (signal.SIGTERM, signal.SIGINT):
         # No lock is taken in here: the main thread may hold the very one.
         signal.signal(number, lambda number, _: signals.append(number))
     parent = os.getppid()
     print(json.dumps(bench.addresses()), flush=True)
-    while not bench.stopped.wait(POLL_S) and not signals and os.getppid() == parent:
-        pass
+    while not bench.stopped.is_set() and not signals and os.getppid() == parent:
+        select.select([heard], [], [], POLL_S)
     bench.close()
     return 1 if bench.boot_error else 0
 

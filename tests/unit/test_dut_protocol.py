@@ -6,13 +6,14 @@ import contextlib
 import hashlib
 import socket
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 
 import pytest
 
 from labctl.dut import Dut
-from labctl.dut_link import crc16, frame
+from labctl.dut_link import DutLink, crc16, frame
 from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported
 from labctl.model import Operation
 
@@ -528,3 +529,23 @@ def test_link_that_breaks():
     with pytest.raises(DeviceTransient, match="the serial link broke"):
         dut.list_operations()
     dut.close()
+
+
+def test_only_a_port_that_was_just_closed_is_waited_for(monkeypatch):
+    rests = []
+    monkeypatch.setattr("labctl.dut_link.time.sleep", lambda rest_s: rests.append(rest_s > 0))
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        for listener in (one, one, other):
+            DutLink(f"socket://127.0.0.1:{listener.getsockname()[1]}", 1.0).close()
+    assert rests == [False, True, False]
+
+
+def test_what_came_at_once_is_taken_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        link = DutLink(f"socket://127.0.0.1:{listener.getsockname()[1]}", 1.0)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"one\ntwo\n")
+            assert link.read_line(time.monotonic() + 10.0) == b"one"
+            assert link.pending == b"two\n"
+        link.close()
