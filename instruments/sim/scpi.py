@@ -92,7 +92,7 @@ class ErrorQueue:
 class _Command:
     pattern: re.Pattern[str]
     handler: Handler
-    is_query: bool
+    takes_parameters: bool
 
 
 def _keyword(text: str) -> str:
@@ -139,7 +139,11 @@ class Instrument:
 
     def on(self, header: str, handler: Handler) -> None:
         """Serve a header: ``handler(*numbers)`` answers a query, ``handler(*numbers, parameters)`` obeys a command."""
-        self._commands.append(_Command(_header(header), handler, header.endswith("?")))
+        self._commands.append(_Command(_header(header), handler, not header.endswith("?")))
+
+    def ask(self, header: str, handler: Handler) -> None:
+        """Serve a query that has parameters: ``handler(*numbers, parameters)`` answers it."""
+        self._commands.append(_Command(_header(header), handler, True))
 
     def do(self, header: str, action: Callable[[], object]) -> None:
         """Let an action serve a command that takes no parameter."""
@@ -180,11 +184,11 @@ class Instrument:
                 try:
                     head, path = _resolve(head.upper(), path)
                     command, numbers = self._find(head)
-                    if command.is_query:
+                    if command.takes_parameters:
+                        reply = command.handler(*numbers, parameters)
+                    else:
                         _none(parameters)
                         reply = command.handler(*numbers)
-                    else:
-                        reply = command.handler(*numbers, parameters)
                 except ScpiError as error:
                     self.errors.push(error.code)
                     continue
@@ -215,10 +219,10 @@ class Instrument:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split outside of quoted strings."""
-    if '"' not in text and "'" not in text:
+    """Split outside of quoted strings and of lists in parentheses."""
+    if not any(c in text for c in "\"'("):
         return text.split(separator)
-    return re.findall(rf"""(?:"[^"]*"|'[^']*'|[^{separator}])+""", text)
+    return re.findall(rf"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^{separator}])+""", text)
 
 
 def _resolve(head: str, path: str) -> tuple[str, str]:
