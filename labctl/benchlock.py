@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import functools
 import getpass
 import hashlib
+import ipaddress
 import json
 import os
 import re
 import shlex
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +35,8 @@ _SHOWN_MAX = 80
 # The holder writes its name right after it has the lock; whoever asks in between looks again.
 _READS = 20
 _READ_PAUSE_S = 0.01
+# The words at the end of a VISA resource that are no part of an address.
+_CLASSES = ("INSTR", "SOCKET", "RAW", "INTFC")
 
 
 @contextlib.contextmanager
@@ -43,8 +48,9 @@ def hold(file: BenchFile) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         # In the same order for everybody: of two who start at once, one gets all.
-        for address in sorted({_one_spelling(address) for address in addresses(file)}):
-            stack.enter_context(_held(address))
+        of_parts = {spelling: address for address in addresses(file) for spelling in spellings(address)}
+        for spelling in sorted(of_parts):
+            stack.enter_context(_held(spelling, of_parts[spelling]))
         yield
 
 
@@ -54,17 +60,65 @@ def addresses(file: BenchFile) -> tuple[str, ...]:
     return tuple(dict.fromkeys((file.scope.resource, *(address for address in of_boards if address != "manual"))))
 
 
-def _one_spelling(address: str) -> str:
-    """Give an address as all its spellings have it: a port by its device, a VISA resource with its board's number."""
-    if address.startswith("/"):
-        return os.path.realpath(address)
-    visa = re.fullmatch(r"([a-z]+)(\d*)(::.+)", address.lower())
-    return f"{visa[1]}{visa[2] or 0}{visa[3]}" if visa else address.lower()
+def spellings(address: str) -> tuple[str, ...]:
+    """Give the names of a part that are the same for whoever spells its address otherwise, of which one is enough.
+
+    A serial port goes by its device, an instrument by its VISA resource in full, a host by its name and by each of its
+    numbers: where one finds a name and another does not, they still meet.
+    """
+    device = _device(address)
+    if device is not None:
+        return (os.path.realpath(device),)
+    if url := re.fullmatch(r"([a-z0-9+.-]+)://(?:[^/@]*@)?(\[[^\]]*\]|[^:/?#]*):(\d+)(?:[/?#].*)?", address.lower()):
+        return tuple(f"{url[1]}://{host} {int(url[3])}" for host in _names_of(url[2]))
+    resource = _in_full(address)
+    if net := re.fullmatch(r"(tcpip\d+|vicp\d*)::(\[[^\]]*\]|[^:]+)(::.+)?", resource):
+        return tuple(f"{net[1]} {host} {net[3] or ''}" for host in _names_of(net[2]))
+    return (resource,)
+
+
+def _device(address: str) -> str | None:
+    """Give the device that a port, or the VISA resource of one, is; None for any other address."""
+    found = re.fullmatch(r"(?:asrl)?(/.+?)(?:::instr)?", address, re.IGNORECASE)
+    return found[1] if found else None
+
+
+def _in_full(address: str) -> str:
+    """Give a VISA resource in small letters, with the numbers and names that may be left out."""
+    from pyvisa.rname import InvalidResourceName, to_canonical_name
+
+    words = address.split("::")
+    words = [word.upper() if word.upper() in _CLASSES else word for word in words]
+    words[0] = words[0].upper()
+    if words[0].startswith("USB"):  # PyVISA takes the maker's and the model's number in both systems
+        words[1:3] = [str(int(word, 0)) if re.fullmatch("0[xX][0-9A-Fa-f]+", word) else word for word in words[1:3]]
+    with contextlib.suppress(InvalidResourceName):
+        return to_canonical_name("::".join(words)).lower()
+    # Not an address that PyVISA knows; a number of 0 may be left out of most.
+    return re.sub(r"^([a-z]+)(?=::)", r"\g<1>0", address.lower())
+
+
+@functools.cache
+def _names_of(host: str) -> tuple[str, ...]:
+    """Give a host's name without the brackets of an IPv6 number, and its numbers; one name for this machine's own."""
+    host = host.strip("[]")
+    found = {host.rstrip(".")}
+    with contextlib.suppress(OSError, UnicodeError):
+        found |= {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
+    own = [name for name in found if name == "localhost" or _is_loopback(name)]
+    return ("localhost",) if own else tuple(sorted(found))
+
+
+def _is_loopback(number: str) -> bool:
+    try:
+        return ipaddress.ip_address(number.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 @contextlib.contextmanager
-def _held(address: str) -> Iterator[None]:
-    path = _folder() / f"{hashlib.sha256(address.encode()).hexdigest()[:24]}.lock"
+def _held(spelling: str, address: str) -> Iterator[None]:
+    path = _folder() / f"{hashlib.sha256(spelling.encode()).hexdigest()[:24]}.lock"
     try:
         descriptor = _open(path)
     except OSError as error:

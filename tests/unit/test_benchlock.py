@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from labctl import benchlock
 from labctl.benchfile import parse_bench
 from labctl.errors import BusyFault, EnvironmentFault
 
-SCOPE = "TCPIP::scope.lab::5025::SOCKET"
+SCOPE = "TCPIP::scope.invalid::5025::SOCKET"
 HOLDER = """
 import json, sys
 from labctl import benchlock
@@ -34,7 +35,7 @@ def table(**dut):
     return {
         "shunt": {"resistance_ohm": 1.3},
         "scope": {"driver": "keysight-infiniivision", "resource": SCOPE},
-        "dut": {"board": "stm32vldiscovery", "port": "/dev/ttyUSB0", "power": "TCPIP::supply.lab::INSTR", **dut},
+        "dut": {"board": "stm32vldiscovery", "port": "/dev/ttyUSB0", "power": "TCPIP::supply.invalid::INSTR", **dut},
     }
 
 
@@ -93,7 +94,7 @@ def test_one_part_that_is_held_is_enough(other):
 
 def test_other_benches_are_free():
     other = table(port="/dev/ttyUSB1", power="manual")
-    other["scope"]["resource"] = "TCPIP::other.lab::5025::SOCKET"
+    other["scope"]["resource"] = "TCPIP::other.invalid::5025::SOCKET"
     with another_process(other) as holder:
         assert holder.stdout.readline() == "held\n"
         with benchlock.hold(bench()):
@@ -120,7 +121,7 @@ def test_it_is_free_after_the_block_and_after_an_error():
 
 def test_a_part_that_is_refused_leaves_the_others_free():
     first, second = table(), table(port="/dev/ttyUSB1", power="manual")
-    second["scope"]["resource"] = "TCPIP::other.lab::5025::SOCKET"
+    second["scope"]["resource"] = "TCPIP::other.invalid::5025::SOCKET"
     both = parse_bench({**second, "dut": [second["dut"], {**first["dut"], "board": "stm32f4discovery"}]}, "bench.toml")
     with another_process(first) as holder:
         assert holder.stdout.readline() == "held\n"
@@ -141,23 +142,83 @@ def test_two_who_start_at_once_never_wait_for_each_other():
     assert "held" in outputs[0] + outputs[1]
 
 
+HOSTS = {
+    "localhost": ["127.0.0.1", "::1"], "127.0.0.1": ["127.0.0.1"], "::1": ["::1"],
+    "scope.invalid": ["192.0.2.7", "2001:db8::7"], "scope": ["192.0.2.7"], "192.0.2.7": ["192.0.2.7"],
+    "2001:db8::7": ["2001:db8::7"], "192.0.2.8": ["192.0.2.8"],
+}
+
+
+@pytest.fixture
+def hosts(monkeypatch):
+    """Find the numbers of hosts without asking anybody."""
+
+    def getaddrinfo(host, port):
+        try:
+            return [(None, None, None, "", (number, 0)) for number in HOSTS[host]]
+        except KeyError:
+            raise socket.gaierror from None
+
+    benchlock._names_of.cache_clear()
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield
+    benchlock._names_of.cache_clear()
+
+
+def same(one, other):
+    return bool(set(benchlock.spellings(one)) & set(benchlock.spellings(other)))
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ({"port": "/dev/ttyUSB0"}, {"port": "/dev/./ttyUSB0"}),
-        ({"power": "TCPIP::supply.lab::INSTR"}, {"power": "tcpip0::SUPPLY.lab::instr"}),
+        ("/dev/ttyUSB0", "/dev/./ttyUSB0"),
+        ("/dev/ttyUSB0", "ASRL/dev/ttyUSB0::INSTR"),
+        ("/dev/ttyUSB0", "asrl/dev/ttyUSB0"),
+        ("socket://127.0.0.1:5025", "socket://localhost:5025"),
+        ("socket://127.0.0.1:5025", "SOCKET://[::1]:05025/?logging=debug"),
+        ("TCPIP::127.0.0.1::5025::SOCKET", "tcpip0::LOCALHOST::5025::socket"),
+        ("TCPIP::scope.invalid::INSTR", "tcpip0::Scope.INVALID::inst0::instr"),
+        ("TCPIP::scope.invalid::INSTR", "TCPIP::192.0.2.7"),
+        ("TCPIP::scope.invalid::INSTR", "TCPIP::scope::INSTR"),
+        ("TCPIP::scope.invalid::5025::SOCKET", "TCPIP::[2001:db8::7]::5025::SOCKET"),
+        ("TCPIP::nobody.knows.invalid::INSTR", "TCPIP0::nobody.knows.invalid::INSTR"),
+        ("USB::0x0957::0x1797::MY5::INSTR", "USB0::2391::6039::MY5::0::INSTR"),
+        ("GPIB::5", "GPIB0::5::INSTR"),
     ],
-    ids=["port", "visa"],
 )
-def test_another_spelling_is_the_same_part(one, other, monkeypatch):
-    monkeypatch.setattr(benchlock, "addresses", lambda file: (file.dut.port, file.dut.power))
-    (key,) = one
-    rest = {"power": "manual"} if key == "port" else {"port": "socket://127.0.0.1:1"}
-    monkeypatch.setattr(benchlock, "addresses", lambda file: (getattr(file.dut, key),))
+def test_another_spelling_is_the_same_part(one, other, hosts):
+    assert same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/dev/ttyUSB0", "/dev/ttyUSB1"),
+        ("/dev/ttyUSB0", "/dev/ttyusb0"),
+        ("socket://127.0.0.1:5025", "socket://127.0.0.1:5026"),
+        ("TCPIP::127.0.0.1::5025::SOCKET", "TCPIP::127.0.0.1::5026::SOCKET"),
+        ("TCPIP::scope.invalid::INSTR", "TCPIP::192.0.2.8::INSTR"),
+        ("GPIB0::5::INSTR", "GPIB1::5::INSTR"),
+        ("GPIB0::5::INSTR", "GPIB0::6::INSTR"),
+        ("USB::0x0957::0x1797::MY5::INSTR", "USB::0x0957::0x1797::MY6::INSTR"),
+    ],
+)
+def test_another_part_is_not(one, other, hosts):
+    assert not same(one, other)
+
+
+def test_a_link_to_a_port_is_that_port(tmp_path):
+    (tmp_path / "ttyUSB0").write_text("")
+    (tmp_path / "by-id").symlink_to("ttyUSB0")
+    assert same(str(tmp_path / "by-id"), str(tmp_path / "ttyUSB0"))
+
+
+def test_a_part_that_is_spelled_otherwise_is_refused_as_the_bench_file_has_it():
     with (
-        benchlock.hold(bench(**one, **rest)),
-        pytest.raises(BusyFault, match=str(os.getpid())),
-        benchlock.hold(bench(**other, **rest)),
+        benchlock.hold(bench(port="socket://127.0.0.1:4711", power="manual")),
+        pytest.raises(BusyFault, match=rf"^socket://localhost:4711 is in use by process {os.getpid()} "),
+        benchlock.hold(bench(port="socket://localhost:4711", power="TCPIP::supply.invalid::INSTR")),
     ):
         pass
 
