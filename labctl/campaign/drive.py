@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from labctl.campaign.items import expansion, schedule
 from labctl.campaign.journal import Journal
 from labctl.campaign.model import Campaign, Event, Item
 from labctl.campaign.plan import Plan, parse_plan, to_toml
+from labctl.campaign.planfile import HOOKS
 from labctl.campaign.state import State, state_of
 from labctl.campaign.work import Ending, Policy, Show
 from labctl.campaign.workers import Job, run_all
@@ -34,13 +35,14 @@ EXIT_NOT_ALL_DONE = 4
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says beside the plan, which holds where nothing is said here."""
+    """What the command line says beside the plan, which holds where nothing is said here; and the clocks to go by."""
 
     bench_file: Path | None = None
     until: datetime.time | None = None
     max_time_s: float | None = None
     wait_s: float = 600.0
     retry_failed: bool = False
+    clocks: Clocks = field(default_factory=Clocks)
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,11 @@ def begin(
             items=items,
             schedule=tuple(schedule(plan, items)),
             benches=tuple(ready.facts(plan, section) for section in plan.benches),
-            created_utc=Clocks().utc_text(),
+            created_utc=options.clocks.utc_text(),
             software=f"labctl {__version__}",
         )
         folder = create(out, to_toml(plan), campaign)
-        with folder.lock(Clocks().utc_text()):
+        with folder.lock(options.clocks.utc_text()):
             return _work(folder, plan, stations, options, show, told)
 
 
@@ -93,7 +95,7 @@ def resume(
     Raises ConfigError where the plan does more than add, or where bench or firmware are others than when the campaign
     began, BusyFault where another process works on it, FileFault.
     """
-    with open_campaign(path).lock(Clocks().utc_text()):
+    with open_campaign(path).lock(options.clocks.utc_text()):
         folder = open_campaign(path)  # as it is now that nobody else can change it
         plan = ready.with_bench(_kept_plan(path) if plan is None else plan, options.bench_file)
         _take_over(folder, plan, show)
@@ -142,6 +144,8 @@ def _ready(
     Raises BusyFault, naming the holder, where another process has one; ConfigError where the firmware is another now.
     """
     with contextlib.ExitStack() as stack:
+        if left:
+            _check_hooks(plan, show)
         ready.check_room(place, estimate(plan, left).disk_bytes, budget.left_bytes(plan.budget.disk_bytes, past))
         stations = ready.stations(plan, left, show.stage)
         settings.check_firmware(past, stations)
@@ -150,6 +154,19 @@ def _ready(
                 stack.enter_context(benchlock.hold(station.file))
             ready.check(station, [item for item in left if item.bench == station.name], show.stage, show.note)
         yield stations
+
+
+def _check_hooks(plan: Plan, show: Show) -> None:
+    """Tell of hooks that are missing in the folder's plan. Raises ConfigError for a command that is not there."""
+    for when in HOOKS:
+        if lack := hooks.missing(getattr(plan.hooks, when)):
+            raise plan.source.fault(("hooks", when), lack)
+    gone = [when for when in plan.hooks.withheld if getattr(plan.hooks, when) is None]
+    if gone:
+        show.note(
+            f"the campaign began with a hook on {' and '.join(gone)}, which its folder does not keep: nothing is "
+            "called. Name the plan that has it (--plan FILE)"
+        )
 
 
 def _work(
@@ -161,7 +178,7 @@ def _work(
     told: Callable[[], None],
 ) -> Summary:
     """Let every bench work, say how it ended, and call the hook on finish."""
-    clocks, section = Clocks(), plan.budget
+    clocks, section = options.clocks, plan.budget
     max_time_s = section.max_time_s if options.max_time_s is None else options.max_time_s
     limits = budget.make(clocks, options.until or section.until, max_time_s, section.disk_bytes)
     hidden = ready.secrets(plan, stations)
@@ -179,7 +196,7 @@ def _work(
     def job(station: Station) -> Job:
         return lambda show, wish: runner.run(
             folder, BenchMeasurer(station, show.stage), station.name, policy, budget=limits, tally=tally, show=show,
-            wish=wish,
+            wish=wish, clocks=clocks,
         )
 
     noted = journal.read(folder.path)
@@ -196,11 +213,11 @@ def _work(
         ending = min(endings, key=lambda one: _GRAVEST.index(one.kind), default=Ending("complete"))
         summary = Summary(folder.path, ending, state_of(folder.campaign, journal.read(folder.path)))
         if stations:
-            _call_hook(plan, summary, hidden, show)
+            _call_hook(plan, summary, hidden, show, clocks)
     return summary
 
 
-def _call_hook(plan: Plan, summary: Summary, hidden: Mapping[str, str], show: Show) -> None:
+def _call_hook(plan: Plan, summary: Summary, hidden: Mapping[str, str], show: Show, clocks: Clocks) -> None:
     if plan.hooks.finish is None:
         return
 
@@ -209,7 +226,7 @@ def _call_hook(plan: Plan, summary: Summary, hidden: Mapping[str, str], show: Sh
 
     def event(kind: str, text: str) -> None:
         try:
-            journal.append(summary.path, Event(kind, Clocks().utc_text(), kept(text)))
+            journal.append(summary.path, Event(kind, clocks.utc_text(), kept(text)))
         except EnvironmentFault as error:  # the work is done, and how it ended is told all the same
             show.note(str(error))
 

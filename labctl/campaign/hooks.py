@@ -33,7 +33,7 @@ def missing(hook: Hook | None) -> str:
     """Say what a hook needs that is not on this machine, "" where nothing is known to be missing."""
     if hook is None or isinstance(hook, str) or shutil.which(hook[0]):
         return ""
-    return f"the command {hook[0]!r} is not there, or not executable"
+    return f"names the command {hook[0]!r}, and there is none of that name that can be run"
 
 
 def call(hook: Hook, document: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Trouble | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from labctl.campaign.failures import text_of
 from labctl.campaign.folder import CampaignFolder
 from labctl.campaign.model import Attempt, Event
 from labctl.campaign.work import Ending, Show
-from labctl.errors import DiskFull
+from labctl.errors import DiskFull, EnvironmentFault
 from labctl.interrupts import Wish
 from labctl.model import Capture
 from labctl.store import write_capture
@@ -80,7 +81,8 @@ class Pace:
         """Note in the journal what happened; where there is no room for it, it goes unsaid there."""
         event = Event(kind, self._clocks.utc_text(), self.scrubbed(text), self._bench, facts)
         try:
-            journal.append(self._folder.path, event)
+            with self._still_there():
+                journal.append(self._folder.path, event)
         except DiskFull:
             self._show.note(f"no room in the journal to note: {text or kind}")
 
@@ -96,7 +98,8 @@ class Pace:
         paused = False
         while True:
             try:
-                done = work()
+                with self._still_there():
+                    done = work()
                 break
             except DiskFull as error:
                 if not paused:
@@ -110,6 +113,19 @@ class Pace:
         if paused:
             self.event("go-on", "there is room on the disk again")
         return done
+
+    @contextmanager
+    def _still_there(self) -> Iterator[None]:
+        """Say so where what cannot be written is a folder that somebody took away."""
+        try:
+            yield
+        except EnvironmentFault as error:
+            if (self._folder.path / journal.NAME).exists():
+                raise
+            raise EnvironmentFault(
+                f"{self._folder.path} was moved or removed, or its {journal.NAME}, while the campaign worked: put it "
+                "back, and go on with labctl campaign resume"
+            ) from error
 
     def go_on(self) -> None:
         """Raise End where the work is to end here; note a clock that jumped."""

@@ -40,7 +40,7 @@ def scrub(text: str, secrets: Mapping[str, str] | None = None) -> str:
     """Give a text without secrets, addresses, absolute paths, and the names of this machine and its user.
 
     `secrets` are texts that must not appear, in whatever case, and what stands for each; see `secrets_of` for what an
-    address holds. The rest is as `printable` has it.
+    address holds. Control characters but line breaks become U+FFFD, and what is beyond 1000 characters is cut.
     """
     for secret, mark in sorted((secrets or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
         if secret:
@@ -52,14 +52,6 @@ def scrub(text: str, secrets: Mapping[str, str] | None = None) -> str:
     text = _MAYBE_IPV6.sub(_address_or_not, text)
     for name, mark in _own_names().items():
         text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", mark, text)
-    return printable(text)
-
-
-def printable(text: str) -> str:
-    """Give a text without what would steer a terminal, and of 1000 characters at most.
-
-    Control characters but line breaks become U+FFFD.
-    """
     text = "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text)
     return text if len(text) <= _N_MAX else text[: _N_MAX - 1] + "…"
 

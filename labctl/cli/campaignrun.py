@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -46,9 +47,9 @@ def run(
 ) -> int:
     """Begin the campaign of a plan FILE and work through it.
 
-    Benches are checked and firmware is built first. Ctrl-C ends it after the item in work, twice at once; either way
-    `labctl campaign resume` goes on. Ends with status 0 when all is done, 4 when items failed or a budget is used up,
-    1 when a limit was passed.
+    Benches are checked and firmware is built first. Ctrl-C, or SIGTERM, ends it after the item in work, twice at once;
+    either way `labctl campaign resume` goes on. Ends with status 0 when all is done, 4 when items failed or a budget is
+    used up, 1 when a limit was passed.
     """
     from labctl.campaign.drive import Options, begin
     from labctl.campaign.items import planned
@@ -57,7 +58,8 @@ def run(
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = out or Path("captures") / f"{plan.campaign.name}-{stamp}"
     options = Options(bench_file, until, max_time_s, wait_s)
-    return _shown(lambda show, told: begin(plan, folder, options, show, told), folder, as_json)
+    again = _resume_command(folder, file if plan.withholds else None, bench_file)
+    return _shown(lambda show, told: begin(plan, folder, options, show, told), folder, again, as_json)
 
 
 @click.command()
@@ -81,11 +83,20 @@ def resume(
 
     plan = None if plan_file is None else planned(plan_file)[0]
     options = Options(bench_file, until, max_time_s, wait_s, retry_failed)
-    return _shown(lambda show, told: go_on(folder, plan, options, show, told), folder, as_json)
+    again = _resume_command(folder, plan_file, bench_file)
+    return _shown(lambda show, told: go_on(folder, plan, options, show, told), folder, again, as_json)
 
 
-def _shown(work: Callable[[Show, Callable[[], None]], Summary], folder: Path, as_json: bool) -> int:
-    """Do the work, show its progress, and say how it ended."""
+def _resume_command(folder: Path, plan_file: Path | None, bench_file: Path | None) -> str:
+    """Spell the command that goes on, for a shell, with the files that the folder does not keep."""
+    words = ["labctl", "campaign", "resume", str(folder)]
+    for option, path in (("--plan", plan_file), ("--bench", bench_file)):
+        words += [] if path is None else [option, str(path)]
+    return shlex.join(words)
+
+
+def _shown(work: Callable[[Show, Callable[[], None]], Summary], folder: Path, again: str, as_json: bool) -> int:
+    """Do the work, show its progress, and say how it ended; `again` is the command that goes on."""
     from labctl.cli.campaignshow import Progress
 
     progress = Progress(quiet=as_json)
@@ -95,12 +106,12 @@ def _shown(work: Callable[[Show, Callable[[], None]], Summary], folder: Path, as
         summary = work(progress, lambda: None if as_json else _say_at_first())
     except KeyboardInterrupt:
         if (folder / "campaign.json").is_file():
-            progress.note(f"go on with: labctl campaign resume {folder}")
+            progress.note(f"go on with: {again}")
         raise
     finally:
         progress.close()
         signal.signal(signal.SIGHUP, before)
-    click.echo(json.dumps(_document(summary), allow_nan=False) if as_json else _sentence(summary))
+    click.echo(json.dumps(_document(summary), allow_nan=False) if as_json else _sentence(summary, again))
     return summary.exit_status
 
 
@@ -121,19 +132,35 @@ def _document(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _sentence(summary: Summary) -> str:
+def _sentence(summary: Summary, again: str) -> str:
     """Say how it ended, where it lies, and what to do next."""
     from labctl.report.text import wrap
 
-    state, path = summary.state, summary.path
+    state, ending, path = summary.state, summary.ending, shlex.quote(str(summary.path))
     parts = [f"{state.n_done} of {state.n_items} items done"]
     parts += [f"{state.n_failed} failed"] if state.n_failed else []
     parts += [f"{state.n_pending} left"] if state.n_pending else []
-    ended = "" if summary.ending.kind == "complete" else f" Stopped: {summary.ending.text}."
+    said = {"complete": "", "interrupted": f" {ending.text.capitalize()}.", "safety": " Stopped: a limit was passed."}
+    ended = said.get(ending.kind, f" Stopped: {ending.text}.")
     lines = wrap(f"Campaign {state.name}: {', '.join(parts)}.{ended}")
     for one in state.failures:
         if one.last is not None:
             lines += wrap(f"Item {one.item.number}, {one.item.board} {one.item.operation.name}: {one.last.error}")
-    lines += [f"Go on: labctl campaign resume {path}"] if state.n_pending else []
+    lines += _next(summary, again)
     lines += [f"Folder: {path}; results: labctl table {path}"]
     return "\n".join(lines)
+
+
+def _next(summary: Summary, again: str) -> list[str]:
+    """Say how to go on, and how to take failed items again."""
+    from labctl.report.text import wrap
+
+    if summary.ending.kind == "safety":
+        return [
+            *wrap("Other items may pass the limit too: see to the board, or raise current in [limits] of the plan, "
+                  "before you go on. The failed item is taken again with:"),
+            f"{again} --retry-failed",
+        ]
+    state = summary.state
+    go_on = [f"Go on: {again}"] if state.n_pending else []
+    return go_on + ([f"Failed items again: {again} --retry-failed"] if state.n_failed else [])

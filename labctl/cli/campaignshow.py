@@ -8,7 +8,7 @@ import time
 
 from labctl.campaign.model import Attempt, Item
 from labctl.campaign.work import Show
-from labctl.report.text import N_COLUMNS, wrap
+from labctl.report.text import N_COLUMNS, printable, wrap
 from labctl.units import quantity, time_text, with_uncertainty
 
 _ERASE = "\r\x1b[2K"
@@ -23,7 +23,7 @@ class Progress(Show):
         self._n_items = self._n_done = self._n_failed = self._n_now = 0
         self._begun_s: float | None = None
         self._each_s: float | None = None  # an item, so far
-        self._now: dict[str, str] = {}
+        self._now: dict[str, tuple[Item, int] | None] = {}  # of each bench that has worked, None between items
         self._stage = self._last = ""
 
     def counted(self, n_items: int, n_done: int, n_failed: int) -> None:
@@ -33,8 +33,7 @@ class Progress(Show):
     def began(self, item: Item, attempt: int) -> None:
         """Show which item is in work."""
         self._begun_s = self._begun_s or time.monotonic()
-        again = f", attempt {attempt}" if attempt > 1 else ""
-        self._now[item.bench] = f"{_title(item)}{again}"
+        self._now[item.bench], self._stage = (item, attempt), ""
         self._draw()
 
     def stage(self, text: str) -> None:
@@ -44,8 +43,7 @@ class Progress(Show):
 
     def ended(self, item: Item, attempt: Attempt) -> None:
         """Show what came of an attempt: a line of its own where it failed, or nothing is rewritten."""
-        self._now.pop(item.bench, None)
-        self._stage = ""
+        self._now[item.bench], self._stage = None, ""
         if attempt.final:
             self._n_now += 1
             self._n_done += attempt.state == "done"
@@ -61,6 +59,7 @@ class Progress(Show):
 
     def note(self, text: str) -> None:
         """Print a line that stays."""
+        text = printable(text)
         self._print("\n".join(wrap(f"labctl: {text}", self._width())) if self._live else f"labctl: {text}")
 
     def close(self) -> None:
@@ -78,7 +77,8 @@ class Progress(Show):
 
     def _draw(self) -> None:
         if self._live:
-            self._write(_ERASE + self._line()[: self._width() - 1])
+            line, n_max = printable(self._line()), self._width() - 1
+            self._write(_ERASE + (line if len(line) <= n_max else line[: n_max - 1] + "…"))
 
     def _width(self) -> int:
         try:
@@ -87,8 +87,9 @@ class Progress(Show):
             return N_COLUMNS
 
     def _line(self) -> str:
-        now = "; ".join(self._now.values())
-        doing = f"{now}: {self._stage}" if now and self._stage else now or self._stage
+        several = len(self._now) > 1  # then there is no room for more than what each is at
+        now = "; ".join(_now(item, attempt, several) for item, attempt in filter(None, self._now.values()))
+        doing = now if several else ": ".join(filter(None, (now, self._stage)))
         if not self._n_items:
             return doing
         n_left = self._n_items - self._n_done - self._n_failed
@@ -97,7 +98,7 @@ class Progress(Show):
             rate = 60 / self._each_s
             parts.append(f"{rate:.0f}/min" if rate >= 10 else f"{rate:.2g}/min")
             parts.append(f"{time_text(n_left * self._each_s)} left")
-        return " | ".join([", ".join(parts), *filter(None, (self._last, doing))])
+        return " | ".join([", ".join(parts), *filter(None, ("" if several else self._last, doing))])
 
     def _print(self, text: str) -> None:
         if self._quiet:
@@ -118,6 +119,12 @@ class Progress(Show):
 def _title(item: Item, board: str | None = None) -> str:
     size = "" if item.operation.bytes is None else f" {item.operation.bytes} B"
     return f"{item.board if board is None else board} {item.operation.name}{size}".strip()
+
+
+def _now(item: Item, attempt: int, several: bool) -> str:
+    """Say what is in work: on which board, or, beside others, on which bench."""
+    again = f", attempt {attempt}" if attempt > 1 else ""
+    return f"{_title(item, item.bench if several else None)}{again}"
 
 
 def _shortly(attempt: Attempt) -> str:

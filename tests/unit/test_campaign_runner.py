@@ -231,6 +231,16 @@ def test_a_folder_that_cannot_be_written_ends_it(folder, monkeypatch):
         work(folder, Synthetic())
 
 
+def test_a_folder_that_is_taken_away_is_said_to_be_gone(folder):
+    def take_away(item):
+        folder.path.rename(folder.path.with_name("elsewhere"))
+        return capture_of(item)
+
+    with pytest.raises(EnvironmentFault, match=r"moved or removed.* while the campaign worked: put it back"):
+        work(folder, Synthetic({2: take_away}))
+    assert not folder.path.exists()
+
+
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 2.5])
 def test_a_clock_that_jumps_is_noted_and_changes_no_duration(folder, clocks, jump_s):
     def jumping(item):
