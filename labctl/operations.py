@@ -63,6 +63,11 @@ def takes_message(name: str) -> bool:
     return name in _WITH_MESSAGE
 
 
+def has_two_passes(name: str) -> bool:
+    """Tell whether an operation encrypts its message and then decrypts it: a cipher's, without a direction."""
+    return name.startswith(("aes-", "sm4-")) and "." not in name
+
+
 def lacking(name: str, n_bytes: int | None, variant: str) -> str:
     """Say what of a size and a canonical variant an operation of labctl's firmware has not; "" where it has all.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from labctl import boards
 from labctl.campaign.model import Item
 from labctl.campaign.plan import Plan
+from labctl.operations import has_two_passes
 
 # Patterns of operations -> CPU cycles of one iteration, and more a byte of message; profile Os, Cortex-M4. Of block
 # ciphers one direction. The first that fits counts.
@@ -26,7 +27,6 @@ _CYCLES = (
 )
 _OF_CORE = {"cortex-m0": 2.0}
 _OF_PROFILE = {"O0": 3.5, "O2": 0.9, "O3": 0.9}
-_BOTH_WAYS = ("aes-", "sm4-")
 
 # Windows besides those of the series: trial runs, and the null operation's own series.
 _N_TRIALS = 3
@@ -78,7 +78,6 @@ def window_cycles(item: Item) -> float:
     """Estimate the cycles of one window, within a factor of some two."""
     operation = item.operation
     fixed, each = next((n, m) for pattern, n, m in _CYCLES if fnmatch.fnmatchcase(operation.name, pattern))
-    both_ways = operation.name.startswith(_BOTH_WAYS) and "." not in operation.name
     of_core = _OF_CORE.get(boards.load(item.board)["core"], 1.0)
-    cycles = (fixed + each * (operation.bytes or 0)) * (1 + both_ways)
+    cycles = (fixed + each * (operation.bytes or 0)) * (1 + has_two_passes(operation.name))
     return cycles * operation.n_iterations * of_core * _OF_PROFILE.get(operation.profile, 1.0)

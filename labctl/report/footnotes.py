@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from labctl.model import Result
 from labctl.report.labels import Labels
 
+T = TypeVar("T")
 _EXPONENTS = {symbol: 3 * place for place, symbol in enumerate(("a", "f", "p", "n", "µ", "m", "", *"kMGT"), -6)}
 _QUANTITY = re.compile(
     r"(?<![\w.-])(?P<number>-?\d+(?:\.\d+)?) (?P<unit>(?P<prefix>[afpnµmkMGT]?)(?:[AVWJsCFΩ]|Hz)|codes)(?![\w/])"
@@ -19,15 +21,21 @@ def footnotes(results: Sequence[Result], labels: Labels) -> list[str]:
 
     Warnings that differ in their quantities alone are one sentence, with the least and the greatest of them.
     """
-    rows: dict[str, dict[str, list[Result]]] = {}
-    for result in results:
-        for sentence in dict.fromkeys((*result.warnings, *_counts(result))):
-            rows.setdefault(_QUANTITY.sub("#", sentence), {}).setdefault(sentence, []).append(result)
-    found = []
-    for by_sentence in rows.values():
-        concerned = [result for result in results if any(result in same for same in by_sentence.values())]
-        found.append(f"{labels.names(concerned)}: {_spanned(list(by_sentence))}")
-    return found
+    told = [(result, list(dict.fromkeys((*result.warnings, *_counts(result))))) for result in results]
+    return [f"{labels.names(concerned)}: {sentence}" for concerned, sentence in together(told)]
+
+
+def together(told: Iterable[tuple[T, Sequence[str]]]) -> list[tuple[list[T], str]]:
+    """Put together what is told of several things in sentences that differ in their quantities alone."""
+    found: dict[str, tuple[list[T], list[str]]] = {}
+    for thing, sentences in told:
+        for sentence in sentences:
+            things, spelled = found.setdefault(_QUANTITY.sub("#", sentence), ([], []))
+            if not any(thing is one for one in things):
+                things.append(thing)
+            if sentence not in spelled:
+                spelled.append(sentence)
+    return [(things, _spanned(spelled)) for things, spelled in found.values()]
 
 
 def _counts(result: Result) -> Iterable[str]:

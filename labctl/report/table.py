@@ -13,9 +13,10 @@ from rich.text import Text
 
 from labctl.boards import clock_text
 from labctl.model import Contribution, Result
+from labctl.operations import has_two_passes
 from labctl.report.footnotes import footnotes
 from labctl.report.labels import N_NAMED, Labels
-from labctl.report.text import N_COLUMNS, NO_BREAK, Sentences, wrap
+from labctl.report.text import N_COLUMNS, NO_BREAK, TWO_PASSES, Sentences, two_passes, wrap
 from labctl.units import NOT_KNOWN, percent, quantity, with_uncertainty
 
 Truth = Mapping[str, float]
@@ -39,8 +40,6 @@ SPREAD_KEYS = (
     *("energy_shape", "energy_outliers", "power_noise_w"),
 )
 _POWER_NAMES = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
-_CIPHERS = ("aes-", "sm4-")
-_MARK = "*"
 # Between two columns of a table.
 _GAP = "  "
 # Throughputs of less, in MiB/s, are printed in KiB/s.
@@ -199,9 +198,9 @@ def _between(result: Result) -> str:
     return _ratio(result.energy_std_j, result.energy_mean_j, result.energy_expanded_j)
 
 
-def _ratio(part: float, whole: float, expanded: float) -> str:
+def _ratio(part: float | None, whole: float, expanded: float) -> str:
     """Print a spread in percent of the size of what it spreads about, unless that may as well be nothing."""
-    if whole == 0 or abs(whole) <= expanded:
+    if part is None or whole == 0 or abs(whole) <= expanded:
         return NOT_KNOWN
     return percent(part / abs(whole))
 
@@ -248,21 +247,14 @@ def _message_table(results: Sequence[Result], labels: Labels) -> Table:
         ]
         for result, rate in zip(shown, rates, strict=True)
     ]
-    marks = [_MARK if _has_two_passes(result) else "" for result in shown]
+    marks = [TWO_PASSES if has_two_passes(result.operation) else "" for result in shown]
     return _labelled(shown, labels, ("\nthroughput", "cycles\nper byte", "energy\nper byte"), rows, marks)
 
 
-def _has_two_passes(result: Result) -> bool:
-    """Tell whether an operation encrypts its message and then decrypts it: a cipher's, without a direction."""
-    return result.operation.startswith(_CIPHERS) and "." not in result.operation
-
-
 def _of_two_passes(results: Sequence[Result]) -> list[str]:
-    names = list(dict.fromkeys(r.operation for r in results if r.throughput_mib_s is not None and _has_two_passes(r)))
-    if not names:
-        return []
-    return [f"{_MARK} Two passes: the message is encrypted, then decrypted, and a byte of it counts once for both. One "
-            f"pass alone: {names[0]}.encrypt, .decrypt."]
+    with_message = (result.operation for result in results if result.throughput_mib_s is not None)
+    name = next(filter(has_two_passes, with_message), None)
+    return [] if name is None else [two_passes(name)]
 
 
 def _rates(mib_s: Sequence[float]) -> list[str]:

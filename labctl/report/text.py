@@ -12,6 +12,8 @@ from rich.text import Text
 N_COLUMNS = 80
 EMULATED = "emulated (currents are a model, not silicon)"
 NO_BREAK = "\u00a0"
+# Stands behind the name of an operation that passes over its message twice.
+TWO_PASSES = "*"
 _UNITS = "%|°C|ppm|ohm|cycles|bytes|samples|runs|windows|[afpnuµmkMGT]?(?:A|V|W|J|s|C|F|Ω|Hz|B|S/s|pts)"
 _BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?![\w/]))")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -56,3 +58,11 @@ class Sentences:
 def counted(number: int, noun: str) -> str:
     """Count things: "1 item", "2 items"."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def two_passes(name: str) -> str:
+    """Say what the mark of two passes means, with an operation as the example."""
+    return (
+        f"{TWO_PASSES} Two passes: the message is encrypted, then decrypted, and a byte of it counts once for both. "
+        f"One pass alone: {name}.encrypt, .decrypt."
+    )

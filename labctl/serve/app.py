@@ -19,7 +19,8 @@ from labctl.campaign.watch import Sight
 from labctl.errors import EnvironmentFault, FileFault, LabctlError
 from labctl.report.tables.render import render as render_table
 from labctl.report.tables.row import Row
-from labctl.report.tables.sheet import EMULATED, Layout
+from labctl.report.tables.remarks import EMULATED
+from labctl.report.tables.sheet import Layout
 from labctl.serve import charts
 from labctl.serve.pages import render
 from labctl.serve.shelf import Book, Shelf

@@ -9,6 +9,7 @@ from typing import Any
 from labctl.errors import ConfigError
 from labctl.report.tables.columns import QUANTITIES
 from labctl.report.tables.row import COORDINATES, Row, coordinate_text, place_of
+from labctl.tomlsource import nearest
 
 _TESTED = (*COORDINATES, "state")
 
@@ -21,15 +22,33 @@ def chosen(rows: Sequence[Row], where: Sequence[str], roles: Sequence[str]) -> l
     tests: dict[str, list[str]] = {}
     for text in where:
         name, equals, pattern = text.partition("=")
-        if not equals or name not in _TESTED:
+        if not equals:
             raise ConfigError(f"--where {text!r}: write NAME=PATTERN, for example board=stm32*; names are "
                               f"{', '.join(_TESTED)}")
+        if name not in _TESTED:
+            raise ConfigError(f"--where {text!r}: there is no {name}; {near(name, _TESTED, 'names are')}")
         tests.setdefault(name, []).append(pattern)
     return [
         row for row in rows
         if (not roles or row.role in roles)
         and all(any(_fits(row, name, pattern) for pattern in patterns) for name, patterns in tests.items())
     ]
+
+
+def near(name: str, known: Sequence[str], kind: str) -> str:
+    """Say which name is meant: one that begins alike, else the nearest."""
+    begun = [one for one in known if one.startswith(name)]
+    return f"did you mean {begun[0]!r}?" if name and begun else nearest(name, known, kind)
+
+
+def unfitting(rows: Sequence[Row], where: Sequence[str]) -> str:
+    """Say which pattern fits no row at all, and what is near it; "" where each fits some."""
+    for text in where:
+        name, _, pattern = text.partition("=")
+        if not any(_fits(row, name, pattern) for row in rows):
+            there = [row.state if name == "state" else coordinate_text(row, name) for row in rows]
+            return f"--where {text!r} fits none of {len(rows)} rows; {near(pattern.strip('*?'), there, 'there are')}"
+    return ""
 
 
 def ordered(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:
@@ -47,7 +66,8 @@ def ordered(rows: Sequence[Row], keys: Sequence[str]) -> list[Row]:
             found.sort(key=lambda row: (name not in row.values, sign * row.values[name].number if name in row.values
                                         else 0.0))
         else:
-            raise ConfigError(f"--sort {key}: sort by {', '.join((*COORDINATES, *QUANTITIES))}; -NAME sorts downwards")
+            hint = near(name, (*COORDINATES, *QUANTITIES), "sort by")
+            raise ConfigError(f"--sort {key}: there is no {name}; {hint}; -NAME sorts downwards")
     return found
 
 
@@ -58,7 +78,7 @@ def grouped(rows: Sequence[Row], names: Sequence[str]) -> list[tuple[str, list[R
     """
     for name in names:
         if name not in COORDINATES:
-            raise ConfigError(f"--group-by {name}: group by {', '.join(COORDINATES)}")
+            raise ConfigError(f"--group-by {name}: there is no such coordinate; {near(name, COORDINATES, 'group by')}")
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(coordinate_text(row, name) for name in names), []).append(row)
@@ -85,6 +105,9 @@ def _fits(row: Row, name: str, pattern: str) -> bool:
     texts = [row.state] if name == "state" else [coordinate_text(row, name)]
     texts += [str(row.clock_hz)] if name == "clock" else []
     texts += [texts[0].replace(" ", "")]
+    if name == "bench":  # as the table names it, without its seed, and as a plan names its only one
+        texts += [texts[0].partition(", seed ")[0]]
+        texts += ["bench"] if texts[-1] == "emulated" else []
     return any(fnmatch.fnmatchcase(text, pattern) for text in texts)
 
 

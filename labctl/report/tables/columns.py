@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from labctl.errors import ConfigError
 from labctl.report.tables.row import COORDINATES, Value
+from labctl.tomlsource import nearest
 from labctl.units import MICRO, rounded
 from labctl.units import quantity as three_digits
 
 AUTO = "auto"
 _EXPONENTS = {"p": -12, "n": -9, MICRO: -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3}
+# Throughputs of less are told in KiB/s, as labctl measure does.
+_MIB_FROM = 0.1 * 1024**2
 # The prefixes that make sense of each base unit.
 _PREFIXES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("J", "W", "A", "s"), ("p", "n", MICRO, "m", "", "k", "M", "G")),
@@ -103,15 +105,24 @@ def read_unit(quantity: Quantity, text: str) -> Unit:
 
 
 def fitting_unit(quantity: Quantity, values: Sequence[Value]) -> Unit:
-    """Choose the unit that suits the middle one of some values by size; percent for ratios."""
+    """Choose the unit in which the numbers of a column have the fewest digits too many before and behind their point.
+
+    Ratios are in percent; throughputs in MiB/s, or in KiB/s where the least is below a tenth of one.
+    """
     if quantity.base == "1":
         return Unit("1", "%", Decimal(100))
-    sizes = sorted(abs(value.number) for value in values if value.number)
+    sizes = [abs(value.number) for value in values if value.number]
     if not sizes or quantity.base not in _PREFIXES or quantity.base == "B":
         return base_unit(quantity)
-    exponent = 3 * math.floor(Decimal(repr(sizes[(len(sizes) - 1) // 2])).adjusted() / 3)
-    fits = [unit for unit in _units(quantity) if unit.prefix in _EXPONENTS]
-    return min(fits, key=lambda unit: abs(_EXPONENTS[unit.prefix] - exponent))
+    if quantity.base == "B/s":
+        return read_unit(quantity, "MiB/s" if min(sizes) >= _MIB_FROM else "KiB/s")
+    return min(_units(quantity), key=lambda unit: sum(_awkward(unit.of(size)) for size in sizes))
+
+
+def _awkward(number: float) -> int:
+    """Count what a number from 1 to 999 has not: digits before the point beyond three, or zeros behind it and one."""
+    place = Decimal(repr(number)).adjusted()
+    return max(0, place - 2) if place >= 0 else -place
 
 
 def read_units(options: Sequence[str]) -> dict[str, str]:
@@ -125,8 +136,8 @@ def read_units(options: Sequence[str]) -> dict[str, str]:
         if part == AUTO:
             found[""] = AUTO
         elif not equals or name not in QUANTITIES:
-            raise ConfigError(f"--units {part}: write QUANTITY=UNIT, for example energy=uJ, or {AUTO}; quantities are "
-                              f"{', '.join(QUANTITIES)}")
+            raise ConfigError(f"--units {part}: write QUANTITY=UNIT, for example energy=uJ, or {AUTO}; "
+                              f"{nearest(name, QUANTITIES, 'quantities are')}")
         else:
             found[name] = text if text == AUTO else read_unit(QUANTITIES[name], text).ascii_symbol
     return found

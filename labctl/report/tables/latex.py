@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from labctl.report.tables.cells import is_number, plain, uncertain
 from labctl.report.tables.columns import Unit, texts
+from labctl.report.tables.remarks import EMULATED
 from labctl.report.tables.row import Value
 from labctl.report.tables.sheet import Cell, Head, Page, Sheet
 from labctl.units import MICRO
@@ -36,11 +37,14 @@ def to_latex(page: Page) -> str:
     """Write a page as one or more LaTeX tables; only printable ASCII is in it."""
     explained = [*page.caption, *(["In parentheses: expanded uncertainty (95 %) in units of the last digits."]
                                   if uncertain(page) else [])]
+    # What is no more than a table that goes on says no more than which one, and that a bench is emulated.
+    again = [sentence for sentence in page.caption if sentence.startswith(EMULATED[:-1])]
     parts = [_PACKAGES]
-    for sheet in page.sheets:
-        for part in split(sheet):
-            caption = " ".join(escaped(text) for text in ([f"{part.title}."] if part.title else []) + explained)
-            parts += [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", *_tabular(part), r"\end{table}"]
+    for number, (title, part) in enumerate((sheet.title, part) for sheet in page.sheets for part in split(sheet)):
+        said = [*([f"{title}."] if title else []), *(again if number else explained)]
+        said = said or ["Continued."]
+        caption = " ".join(escaped(text) for text in said)
+        parts += [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", *_tabular(part), r"\end{table}"]
     parts += [rf"\noindent {escaped(note)}\par" for note in page.notes]
     return "\n".join(parts) + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ SCHEMA = "labctl.table/1"
 DIALECTS = {"comma": (",", "."), "semicolon": (";", ",")}
 # What a spreadsheet takes for the begin of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What a terminal that shows a file takes for commands: all control characters but tab and line breaks.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 EXPANDED = "_expanded"
 _COUNTED = {"bytes": "B", "clock": "Hz"}
 
@@ -57,7 +60,8 @@ def to_json(rows: Sequence[Row], layout: Layout, power: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Give a text that no spreadsheet takes for a formula."""
+    """Give a text that no spreadsheet takes for a formula and no terminal for a command."""
+    text = _CONTROL.sub("\ufffd", text)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

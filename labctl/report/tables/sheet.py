@@ -6,23 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labctl.errors import ConfigError
-from labctl.report.tables import choose
+from labctl.operations import has_two_passes
+from labctl.report.tables import choose, remarks
 from labctl.report.tables.columns import AUTO, FACTS, MEMORY, NAMES, QUANTITIES, Unit, unit_of
-from labctl.report.tables.row import COORDINATES, DONE, FAILED, Row, Value, coordinate, coordinate_text
+from labctl.report.tables.row import COORDINATES, DONE, Row, Value, coordinate, coordinate_text
+from labctl.report.text import TWO_PASSES
+from labctl.tomlsource import nearest
 
-EMULATED = "Emulated bench: the currents are a model, not silicon."
 _TITLES = {
     "bytes": "bytes", "implementation": "by", "emulated": "emulated", "memory_of": "memory of", "runs": "runs",
 }
+# Among --columns: no others than those, even where rows look alike then.
+EXACT = "exact"
 _BARE = ("state", "reason", "emulated")
-_POWERS = {"dut": "the DUT's, behind the shunt", "supply": "the supply's, shunt included"}
-_MEMORY = {
-    "image": "of the whole image: flash that it fills, data and bss, and the room set aside for the stack",
-    "operation": "of the operation alone as labctl memory finds them: beyond an image without it, and the deepest "
-                 "stack in use",
-}
-# What goes without saying.
-_UNSAID = (("role", "item"), ("variant", "plain"))
 # A text, a count, a value, names of captures, or nothing.
 Cell = str | int | Value | tuple[str, ...] | None
 _Column = tuple[str, ...]
@@ -90,10 +86,10 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
     differing = [name for name in COORDINATES if len({coordinate_text(row, name) for row in rows}) > 1]
     there = {key for row in rows for key in row.values}
     clocks = {} if layout.matrix or "clock" in (*layout.columns, *layout.group_by) else _clocks(rows)
-    index = [name for name in differing if name not in layout.group_by and not (clocks and name == "clock")]
-    index = index or ["operation"]
+    index = [name for name in _identity(rows) if name not in layout.group_by] or ["operation"]
     quantities = [key for key, one in QUANTITIES.items() if one.usual and key in there]
-    names = list(layout.columns) or [*index, *quantities]
+    same = {} if layout.columns or layout.matrix else _same_memory(rows)
+    names = asked_for(layout, index) or [*index, *(key for key in quantities if key not in same)]
     if layout.matrix:
         _check_matrix(layout)
         names = [layout.matrix]
@@ -109,10 +105,30 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
         else:
             sheets.append(lines(group, names, layout, AUTO, title))
     shared = [name for name in COORDINATES if name not in differing and name != "repeat"]
-    caption = _caption(rows, names, shared, power)
+    caption = remarks.caption(rows, names, shared, power, same)
     if clocks:
         caption.append(f"Clocks: {', '.join(f'{board} {text}' for board, text in clocks.items() if text)}.")
-    return Page(tuple(caption), tuple(sheets), tuple(_notes(rows)))
+    return Page(tuple(caption), tuple(sheets), tuple(remarks.notes(rows, names)))
+
+
+def asked_for(layout: Layout, identity: Sequence[str]) -> list[str]:
+    """Give the columns asked for, behind the coordinates that tell rows apart, unless "exact" is among them."""
+    asked = [name for name in layout.columns if name != EXACT]
+    before = [] if not asked or EXACT in layout.columns else [name for name in identity if name not in asked]
+    return [*before, *asked]
+
+
+def _identity(rows: Sequence[Row]) -> list[str]:
+    """List the coordinates that tell rows apart; not the clock, where a board has one only."""
+    differing = [name for name in COORDINATES if len({coordinate_text(row, name) for row in rows}) > 1]
+    return [name for name in differing if name != "clock" or not _clocks(rows)]
+
+
+def _same_memory(rows: Sequence[Row]) -> dict[str, Value]:
+    """Give what of the memory all of several rows share."""
+    shared = {key: {row.values.get(key) for row in rows} for key in MEMORY}
+    found = {key: values.pop() for key, values in shared.items() if len(values) == 1}
+    return {key: value for key, value in found.items() if value is not None and len(rows) > 1}
 
 
 def lines(
@@ -121,10 +137,11 @@ def lines(
     """Lay out a line a row; with `whole` clocks are numbers. Raises ConfigError for a column that there is not."""
     for name in names:
         if name not in NAMES:
-            raise ConfigError(f"--columns {name}: columns are {', '.join(NAMES)}")
+            raise ConfigError(f"--columns {name}: there is no such column; {nearest(name, NAMES, 'columns are')}")
     names = list(dict.fromkeys([*names, *(["captures"] if layout.captures else [])]))
     heads = tuple(_head(name, rows, layout, usual_unit) for name in names)
-    return Sheet(title, heads, tuple(tuple(_cell(row, name, whole) for name in names) for row in rows))
+    marked = not whole and any(name in remarks.PER_BYTE for name in names)
+    return Sheet(title, heads, tuple(tuple(_cell(row, name, whole, marked) for name in names) for row in rows))
 
 
 def matrix(rows: Sequence[Row], layout: Layout, usual_unit: str, title: str = "", *, whole: bool = False) -> Sheet:
@@ -143,10 +160,12 @@ def matrix(rows: Sequence[Row], layout: Layout, usual_unit: str, title: str = ""
         index = [name for name in index if name not in layout.group_by
                  and len({coordinate_text(row, name) for row in rows}) > 1] or ["operation"]
     columns = list(dict.fromkeys(_column(row, over) for row in choose.ordered(rows, over)))
+    marked = not whole and layout.matrix in remarks.PER_BYTE
     held: dict[tuple[Cell, ...], dict[_Column, Row]] = {}
     for row in rows:
         # Rows differ in their coordinates, and these are in the index or the column: each cell has one row.
-        held.setdefault(tuple(_cell(row, name, whole) for name in index), {})[_column(row, over)] = row
+        line = tuple(_cell(row, name, whole, marked) for name in index)
+        held.setdefault(line, {})[_column(row, over)] = row
     quantity = QUANTITIES[layout.matrix]
     values = [row.values[layout.matrix] for row in rows if layout.matrix in row.values]
     unit = unit_of(quantity, layout.units, values, usual_unit)
@@ -170,7 +189,8 @@ def emulated_word(emulated: bool | None) -> str:
 
 def _check_matrix(layout: Layout) -> None:
     if layout.matrix not in QUANTITIES:
-        raise ConfigError(f"--matrix {layout.matrix}: quantities are {', '.join(QUANTITIES)}")
+        hint = nearest(layout.matrix, QUANTITIES, "quantities are")
+        raise ConfigError(f"--matrix {layout.matrix}: there is no such quantity; {hint}")
     if layout.across not in COORDINATES or layout.across in layout.group_by:
         others = [name for name in COORDINATES if name not in layout.group_by]
         raise ConfigError(f"--across {layout.across}: columns may be the values of {', '.join(others)}")
@@ -186,13 +206,15 @@ def _head(name: str, rows: Sequence[Row], layout: Layout, usual_unit: str) -> He
     return Head(name, quantity.title, unit_of(quantity, layout.units, values, usual_unit), quantity.uncertain)
 
 
-def _cell(row: Row, name: str, whole: bool) -> Cell:
+def _cell(row: Row, name: str, whole: bool, marked: bool = False) -> Cell:
+    """Give what a column shows of a row; with `marked`, operations of two passes have their mark."""
     if name in QUANTITIES:
         return row.values.get(name)
     if name in ("bytes", "repeat") or (name == "clock" and whole):
         return coordinate(row, name)
     if name in COORDINATES:
-        return coordinate_text(row, name)
+        mark = TWO_PASSES if marked and name == "operation" and has_two_passes(row.operation) else ""
+        return coordinate_text(row, name) + mark
     texts: dict[str, Cell] = {
         "emulated": emulated_word(row.emulated), "runs": row.n_runs, "iterations": row.n_iterations,
         "captures": row.captures,
@@ -246,56 +268,16 @@ def _missing(rows: Sequence[Row], over: Sequence[str]) -> str:
     )
 
 
-def _caption(rows: Sequence[Row], names: Sequence[str], shared: Sequence[str], power: str) -> list[str]:
-    """Say what the numbers are; that a bench is emulated always."""
-    if not rows:
-        return ["No rows."]
-    found = []
-    emulated = {row.bench for row in rows if row.emulated}
-    if emulated and len(emulated) < len({row.bench for row in rows}):
-        found.append(f"{EMULATED[:-1]}: {', '.join(sorted(emulated))}.")
-    elif emulated:
-        found.append(EMULATED)
-    if any(name in names for name in QUANTITIES if name not in MEMORY):
-        found.append(f"Means per operation, the trigger's cost removed; power and energy are {_POWERS[power]}.")
-    if any(name.startswith("fluctuation") for name in names):
-        found.append("Fluctuation: standard deviation of the energy between runs, of the power within a run, each over "
-                     "its mean.")
-    kinds = sorted({row.memory_of for row in rows if row.memory_of})
-    if kinds and any(name in names for name in MEMORY):
-        if len(kinds) == 1:
-            found.append(f"Flash, RAM and stack are {_MEMORY[kinds[0]]}.")
-        else:
-            found.append(f"Flash, RAM and stack: {'; '.join(f'{kind}, {_MEMORY[kind]}' for kind in kinds)}.")
-    texts = [choose.titled(name, text) for name in shared
-             if (text := coordinate_text(rows[0], name)) and (name, text) not in _UNSAID]
-    if texts:
-        found.append(f"All rows: {', '.join(texts)}.")
-    return found
-
-
-def _notes(rows: Sequence[Row]) -> list[str]:
-    """Name the rows without a result, those of one reason together."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    missing = [row for row in rows if row.state != DONE]
-    differing = [name for name in COORDINATES if len({coordinate_text(row, name) for row in rows}) > 1]
-    for row in sorted(missing, key=lambda row: row.state != FAILED):
-        names = [titled for name in COORDINATES if name in ("board", "operation") or name in differing
-                 if (titled := coordinate_text(row, name) and choose.titled(name, coordinate_text(row, name)))]
-        by_reason.setdefault((row.state, row.reason), []).append(" ".join(names) or "a capture")
-    return [f"{state}: {'; '.join(names)}{f': {reason}' if reason else ''}"
-            for (state, reason), names in by_reason.items()]
-
-
-def whole_names(layout: Layout) -> list[str]:
+def whole_names(layout: Layout, identity: Sequence[str] = ()) -> list[str]:
     """Give the columns of a machine format: all, or those asked for with what no table may leave out."""
     if not layout.columns:
         return [*COORDINATES, *FACTS[:-1], *(key for key, one in QUANTITIES.items() if one.usual), "memory_of"]
-    return [*layout.columns, *(name for name in _BARE if name not in layout.columns)]
+    asked = asked_for(layout, identity)
+    return [*asked, *(name for name in _BARE if name not in asked)]
 
 
 def whole(rows: Sequence[Row], layout: Layout) -> Sheet:
     """Lay out rows for programs: base units unless others are asked for, and every coordinate."""
     if layout.matrix:
         return matrix(rows, layout, "", whole=True)
-    return lines(rows, whole_names(layout), layout, "", whole=True)
+    return lines(rows, whole_names(layout, _identity(rows)), layout, "", whole=True)
