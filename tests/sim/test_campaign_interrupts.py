@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -134,7 +136,8 @@ def test_once_ends_the_item_in_work_and_a_resume_finishes(good, path, number):
         wait_for(lambda: in_work(path, 1), process)
         process.send_signal(number)
         text = ends(process, 130)
-    assert "campaign resume night" in text
+    assert "Go on: labctl campaign resume night\n" in text
+    assert text.count("topped") == 1
     assert n_done(path) == 2
     assert [event.facts.get("ended") for event in journal.read(path).events] == [None, "interrupted"]
     finish(path, path.parent)
@@ -230,6 +233,51 @@ def test_a_budget_ends_it_with_status_4_and_a_resume_goes_on(good, path):
     assert n_done(path) == 1
     finish(path, path.parent)
     assert rows(path) == good
+
+
+def test_hooks_that_the_folder_does_not_keep_are_told_and_named_in_the_hint(good, path):
+    hook = '[hooks]\nfinish = ["sh", "-c", "cat > told.json"]\n'
+    write_plan(path.parent / "a plan.toml", text=PLAN + hook)
+    with running("run", "a plan.toml", "--out", "a night", "--max-time", "100 ms", cwd=path.parent) as process:
+        text = ends(process, 4)
+    hint = "labctl campaign resume 'a night' --plan 'a plan.toml'"
+    assert f"Go on: {hint}\n" in text
+    told = path.parent / "told.json"
+    assert json.loads(told.read_text())["ended"] == "budget"
+    told.unlink()
+    with running("resume", "a night", "--max-time", "100 ms", cwd=path.parent) as process:
+        text = ends(process, 4)
+    assert "began with a hook on finish" in text
+    assert "--plan FILE" in text
+    assert not told.exists()
+    with running(*shlex.split(hint)[2:], cwd=path.parent) as process:
+        text = ends(process, 0)
+    assert "began with a hook" not in text
+    assert json.loads(told.read_text())["done"] == 3
+    assert rows(path.parent / "a night") == good
+
+
+def test_a_hook_that_is_not_there_is_told_before_anything_is_made(path):
+    write_plan(path.parent / "plan.toml", text=PLAN + '[hooks]\nfailure = ["no-such-program-here"]\n')
+    with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
+        text = " ".join(ends(process, 2).split())
+    assert "plan.toml, line 11: [hooks] failure names the command 'no-such-program-here'" in text
+    assert not path.exists()
+
+
+def test_after_a_limit_it_says_what_to_do_and_that_goes_on(path):
+    write_plan(path.parent / "plan.toml", 2, PLAN + '[limits]\ncurrent = "1 mA"\n')
+    with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
+        text = ends(process, 1)
+    hint = "labctl campaign resume night --retry-failed"
+    assert "[limits]" in text
+    assert f"\n{hint}\n" in text
+    kept = path / "plan.toml"
+    before = kept.read_text()
+    kept.write_text(re.sub("(?m)^current = .*$", 'current = "100 mA"', before))
+    assert kept.read_text() != before
+    with running(*shlex.split(hint)[2:], cwd=path.parent) as process:
+        assert "2 of 2 items done" in ends(process, 0)
 
 
 def workers_of(pid):
