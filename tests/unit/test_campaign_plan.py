@@ -140,6 +140,8 @@ def test_the_normalised_plan_reads_back_and_names_no_file_and_no_address():
         assert secret not in text
     again = parse_plan(text, "x")
     assert again.benches[1].withheld == ("file", "zero", "calibrations")
+    assert again.hooks.withheld == ("finish", "failure")
+    assert (plan.withholds, again.withholds) == (True, False)
     assert not again.benches[1].emulated
     assert expansion(again).items == expansion(plan).items
     for name in ("campaign", "factors", "exclude", "baselines", "reference", "budget", "limits", "faults"):
