@@ -17,9 +17,9 @@ from labctl.campaign.journal import damage
 from labctl.campaign.statuspage import came_to, named, pace
 from labctl.campaign.watch import Sight
 from labctl.errors import EnvironmentFault, FileFault, LabctlError
+from labctl.report.tables.remarks import EMULATED
 from labctl.report.tables.render import render as render_table
 from labctl.report.tables.row import Row
-from labctl.report.tables.remarks import EMULATED
 from labctl.report.tables.sheet import Layout
 from labctl.serve import charts
 from labctl.serve.pages import render
