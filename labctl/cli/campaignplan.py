@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,8 @@ def plan(file: Path, whole: bool, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(_document(made, expanded, order, cost), allow_nan=False))
     else:
-        after = f"Go on with it: labctl campaign resume {folder}" if folder else f"Begin it: labctl campaign run {file}"
+        command = "Go on with it: labctl campaign resume" if folder else "Begin it: labctl campaign run"
+        after = f"{command} {shlex.quote(str(folder or file))}"
         _print(made, expanded, order, cost, after, whole=whole)
     return 0
 
