@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labctl import __version__, benchlock, interrupts
-from labctl.campaign import budget, hooks, journal, ready, runner, scrub, settings
+from labctl.campaign import budget, hooks, journal, ready, recheck, runner, scrub, settings
 from labctl.campaign.attempt import BenchMeasurer, Station
 from labctl.campaign.budget import Clocks, Tally
 from labctl.campaign.changes import compare, refuse
@@ -100,6 +100,10 @@ def resume(
         plan = ready.with_bench(_kept_plan(path) if plan is None else plan, options.bench_file)
         _take_over(folder, plan, show)
         past = journal.read(path)
+        if options.retry_failed:
+            recheck.take_damaged_again(folder, past, Clocks().utc_text(), show.stage, show.note)
+            past = journal.read(path)
+        recheck.keep_unacknowledged(folder, past, _left(folder, past, options), show.note)
         with _ready(plan, _left(folder, past, options), path, past, show) as stations:
             return _work(folder, plan, stations, options, show, told)
 

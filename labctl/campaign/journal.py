@@ -152,8 +152,19 @@ def to_line(entry: Attempt | Event) -> bytes:
 
 
 def acknowledged(journal: Journal) -> dict[str, Attempt]:
-    """Give the last attempt that speaks of each capture file, by the file's path in the folder."""
-    return {attempt.capture: attempt for attempt in journal.attempts if attempt.capture}
+    """Give the last attempt that speaks of each capture file, by the file's path in the folder.
+
+    The capture of an item that was done and is taken again counts no more.
+    """
+    found: dict[str, Attempt] = {}
+    done: dict[int, str] = {}
+    for attempt in journal.attempts:
+        found.pop(done.pop(attempt.item, ""), None)
+        if attempt.capture:
+            found[attempt.capture] = attempt
+        if attempt.state == "done":
+            done[attempt.item] = attempt.capture
+    return found
 
 
 def size_and_crc32(path: Path) -> tuple[int, str]:

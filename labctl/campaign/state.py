@@ -92,10 +92,9 @@ def state_of(
 
 
 def _status(item: Item, attempts: list[Attempt]) -> ItemStatus:
-    """Judge by the first that is done; else by the last, for a failed item may be tried again."""
-    done = next((one for one in attempts if one.state == "done"), None)
-    last = done or (attempts[-1] if attempts else None)
-    state = "pending" if last is None or not (done or last.final) else last.state
+    """Judge by the last attempt: a failed item may be tried again, and one that is done where its capture is gone."""
+    last = attempts[-1] if attempts else None
+    state = "pending" if last is None or not last.final else last.state
     return ItemStatus(item, state, len(attempts), last)
 
 

@@ -65,7 +65,8 @@ def run(
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--plan", "plan_file", type=_FILE, help="Plan to go on by: it may add to the one in DIR.")
-@click.option("--retry-failed", is_flag=True, help="Take failed items once more too.")
+@click.option("--retry-failed", is_flag=True, help="Take failed items once more too, and those whose capture is "
+              "damaged or gone.")
 @_options
 def resume(
     folder: Path, plan_file: Path | None, retry_failed: bool, until: datetime.time | None, max_time_s: float | None,

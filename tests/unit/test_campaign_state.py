@@ -48,7 +48,8 @@ def states(plan, *attempts):
     ((failed(1, 1, 1, False), done(1, 1, 2)), "done"),
     ((failed(1, 1, 1, True), failed(1, 1, 2, False)), "pending"),  # taken again on request, and not at its end
     ((failed(1, 1, 1, True), done(1, 1, 2)), "done"),
-    ((done(1, 1), failed(1, 1, 2, True)), "done"),  # what is done stays done
+    ((done(1, 1), failed(1, 1, 2, False)), "pending"),  # its capture is gone, and is taken again on request
+    ((done(1, 1), failed(1, 1, 2, False), done(1, 1, 3)), "done"),
 ])
 def test_the_state_of_an_item(attempts, expected):
     found = state(campaign("left"), *attempts)
