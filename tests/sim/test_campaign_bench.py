@@ -101,6 +101,11 @@ def test_a_scope_that_stays_away_ends_it_and_a_resume_goes_on(desk, simulation, 
     summary = begin(plan, tmp_path / "night", Options(wait_s=1.0), show)
     assert (summary.ending.kind, summary.exit_status) == ("lost", 1)
     assert (summary.state.n_done, summary.state.n_failed, summary.state.n_pending) == (1, 0, 1)
+    # The operator is told where to look, and the folder, which is handed on, what is away.
+    address = simulation.addresses["scope"]
+    assert any(address in note for note in show.notes)
+    (pause,) = [event for event in journal.read(tmp_path / "night").events if event.kind == "pause"]
+    assert "the oscilloscope" in pause.text
     simulation.set_faults({})
     with pytest.raises(ConfigError, match="--plan"):
         resume(tmp_path / "night", None, Options(), Show())
