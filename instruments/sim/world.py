@@ -288,13 +288,26 @@ class World:
         out[k:] = y_end[-1]
         return out
 
+    def mean_level(self, t0_s: float, dt_s: float, n: int, fault: str | None = None, n_before: int = 0) -> np.ndarray:
+        """Return the trigger pin's mean voltage over n intervals as of `mean_current`, float64 of shape (n,)."""
+        from instruments.sim import line
+
+        first_s, last_s = t0_s + n_before * dt_s, t0_s + (n_before + n + 1) * dt_s
+        out = np.zeros(n)
+        line.mean_pieces(*self._pin_pieces(first_s, last_s, 0.0, fault), 0.0, t0_s, dt_s, out, 0, n_before)
+        return out / dt_s
+
     def shunt_crossing(self, after_s: float, level_v: float, rising: bool) -> float:
         """Return when the shunt voltage first passes `level_v` beyond `after_s`; NaN where it does not."""
         if self.circuit.shunt_ohm == 0.0:
             return math.nan
+        return self.current_crossing(after_s, level_v / self.circuit.shunt_ohm, rising)
+
+    def current_crossing(self, after_s: float, level_a: float, rising: bool) -> float:
+        """Return when the current in the supply's lead first passes `level_a` beyond `after_s`; or NaN."""
         with self._lock:
             found = chunks.overlapping(self._chunks, after_s, self._end_s)
-        return chunks.crossing(found, self.circuit.tau_s, after_s, level_v / self.circuit.shunt_ohm, rising)
+        return chunks.crossing(found, self.circuit.tau_s, after_s, level_a, rising)
 
     def pin_crossing(
         self, after_s: float, level_v: float, rising: bool, tau_s: float, fault: str | None = None
