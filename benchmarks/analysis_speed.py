@@ -64,7 +64,7 @@ def record_of(n_samples: int, n_windows: int) -> Any:
         "D0": Channel("D0", Made(n_samples, n_windows, True), 1.0, 0.0, unit="", kind="digital"),
     }
     record = Record(channels, DT_S, np.zeros(1), Identity("made", "up", "0", "0"))
-    wiring = Wiring(Shunt(SHUNT_OHM), Supply(SUPPLY_V), shunt_channel="CH1", trigger_channel="D0")
+    wiring = Wiring(Shunt(SHUNT_OHM, decoupling_f=0.0), Supply(SUPPLY_V), shunt_channel="CH1", trigger_channel="D0")
     return Capture({"series": record}, wiring)
 
 

@@ -219,7 +219,7 @@ class Run:
     power_supply_w: float
     power_min_w: float
     power_max_w: float
-    power_ripple_w: float
+    power_ripple_w: float | None
     energy_j: float
     energy_supply_j: float
     charge_c: float
@@ -234,8 +234,9 @@ class Result:
     """Statistics over the runs of one operation on one board, per iteration, null removed, with uncertainty.
 
     Expanded uncertainties are for 95 % with the `coverage_factor` of the energy. `budget` maps "duration", "power"
-    and "energy" to their contributions, `intervals` to what these make. `power_ripple_w` is without the instrument's
-    noise `power_noise_w` where a zero reading tells it (else that is None, and the noise in the ripple); the least
+    and "energy" to their contributions, `intervals` to what these make. `power_ripple_w`, of what follows once
+    the decoupling has settled (None where windows are too short for that), is without the instrument's noise
+    `power_noise_w` where a zero reading tells it (else that is None, and the noise in the ripple); the least
     and greatest current and power are those of single samples, noise included. `energy_lag1_ratio` is the
     autocorrelation of neighbouring runs, `energy_drift_j` the change of a line through them from the first run to the
     last, `energy_outliers` the runs (counted from 0) that lie apart from the others; they are in every number.
@@ -263,7 +264,7 @@ class Result:
     power_mean_w: float
     power_supply_mean_w: float
     power_std_w: float
-    power_ripple_w: float
+    power_ripple_w: float | None
     power_min_w: float
     power_max_w: float
     power_expanded_w: float

@@ -12,18 +12,16 @@ import numpy as np
 from instruments.record import Record
 from labctl.analysis.chain import Chain, Deviation, zero_channel
 from labctl.analysis.power import Measurement
+from labctl.analysis.ripple import PLAUSIBLE_DECOUPLING_F, SETTLED_TAUS, settle_s
 from labctl.analysis.statistics import reach, summarize
 from labctl.analysis.trigger import Refusal
 from labctl.errors import CaptureError
 from labctl.model import Capture, Run
 from labctl.units import quantity
 
-# Decoupling that a board may well carry; it decides when an unknown one is worth a warning.
-_PLAUSIBLE_DECOUPLING_F = 10e-6
-_SETTLED_TAUS = 20
+_UNKNOWN_TAUS = 20
 _FEW_CYCLES = 8
 _FEW_CODES = 10
-_BLUNT_TAUS = 5
 # A current this many times below or above the board's typical one is hardly the board's, whatever it does.
 FAR_RATIO = 3.0
 _FEW_BITS_SAMPLES = 65536
@@ -140,21 +138,21 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
     if all(c.accuracy is None for c in chain.channels):
         warnings.append("the accuracy of the instrument is not known: gain and offset are not in the uncertainty")
     mean_s = summarize([r.duration_s for r in measured.runs]).mean
-    if chain.resistance_ohm is not None and chain.decoupling_f is None:
-        settle_s = _SETTLED_TAUS * chain.resistance_ohm * _PLAUSIBLE_DECOUPLING_F
-        if mean_s < settle_s:
-            warnings.append(
-                f"the decoupling behind the shunt is not known: with {quantity(_PLAUSIBLE_DECOUPLING_F, 'F')} a "
-                f"window of {quantity(mean_s, 's')} is shorter than 20 time constants, and part of the energy flows "
-                "outside it; give the capacitance ([shunt] decoupling_f, or --decoupling)"
-            )
-    if chain.tau_s and mean_s < _BLUNT_TAUS * chain.tau_s:
+    unknown_ohm = chain.resistance_ohm if chain.decoupling_f is None else None
+    if unknown_ohm is not None and mean_s < _UNKNOWN_TAUS * unknown_ohm * PLAUSIBLE_DECOUPLING_F:
         warnings.append(
-            f"a window of {quantity(mean_s, 's')} is shorter than {quantity(_BLUNT_TAUS * chain.tau_s, 's')}, "
-            f"{_BLUNT_TAUS} time constants of shunt and decoupling: the energy rests on the correction, whose model of "
-            "a steady current at the edges is not in the uncertainty; repeat the operation in each window "
+            f"the decoupling behind the shunt is not known: with {quantity(PLAUSIBLE_DECOUPLING_F, 'F')} a "
+            f"window of {quantity(mean_s, 's')} is shorter than {_UNKNOWN_TAUS} time constants, and part of the energy "
+            "flows outside it; give the capacitance ([shunt] decoupling_f, or --decoupling)"
+        )
+    if chain.tau_s and mean_s < SETTLED_TAUS * chain.tau_s:
+        warnings.append(
+            f"a window of {quantity(mean_s, 's')} is shorter than {quantity(SETTLED_TAUS * chain.tau_s, 's')}, "
+            f"{SETTLED_TAUS} time constants of shunt and decoupling: the energy rests on the correction, whose model "
+            "of a steady current at the edges is not in the uncertainty; repeat the operation in each window "
             "(--iterations 10, or more)"
         )
+    _warn_of_no_ripple(warnings, measured, mean_s)
     currents = [r.current_mean_a for r in measured.runs]
     if summarize(currents).mean < 0:
         warnings.append("the mean current is negative: swap the ends of the shunt, or the channel is AC-coupled")
@@ -165,6 +163,18 @@ def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | Non
         warnings.append(
             f"two single-ended channels of eight bits: one code is {step_v:.3g} V, which rarely resolves a shunt's drop"
         )
+
+
+def _warn_of_no_ripple(warnings: list[str], measured: Measurement, mean_s: float) -> None:
+    """Say why the fluctuation within a run is not told."""
+    if measured.ripple_w is not None:
+        return
+    chain = measured.chain
+    taken = "" if chain.tau_s is not None else f" (with {quantity(PLAUSIBLE_DECOUPLING_F, 'F')}, since it is not known)"
+    warnings.append(
+        f"no std within runs: the decoupling{taken} is being charged for {SETTLED_TAUS} time constants, "
+        f"{quantity(settle_s(chain), 's')}, and of windows of {quantity(mean_s, 's')} too little is left after that"
+    )
 
 
 def _code_units(chain: Chain, k: int) -> float:
@@ -213,7 +223,7 @@ def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
         for mostly, what in ((high, "peak current and greatest power are"), (low, "least power is")):
             if mostly:
                 warnings.append(f"{what} mostly scope noise ({quantity(noise_a, 'A', 2)} rms)")
-        if measured.ripple_w < measured.noise_w:
+        if measured.ripple_w is not None and measured.ripple_w < measured.noise_w:
             warnings.append("std within runs is rough: more noise was taken off than is left")
     if chain.tau_s:
         mean = np.array([r.current_mean_a for r in measured.runs])
@@ -221,8 +231,8 @@ def warn_of_peaks(warnings: list[str], measured: Measurement) -> None:
         if excess.mean > max(_MOSTLY_RATIO * high_a, 3 * excess.se):
             warnings.append(
                 f"the windows begin in the tail of what went before, {quantity(excess.mean, 'A')} above their mean "
-                "current, which the decoupling lets fade slowly: peak current, greatest power and part of the ripple "
-                f"are not the operation's; see the waveform from {quantity(_TAIL_TAUS * chain.tau_s, 's')} on"
+                "current, which the decoupling lets fade slowly: peak current and greatest power are not the "
+                f"operation's; see the waveform from {quantity(_TAIL_TAUS * chain.tau_s, 's')} on"
             )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numba
@@ -42,6 +42,10 @@ class Sums:
     n_nan: np.ndarray
     first: np.ndarray
     last: np.ndarray
+
+    def part(self, begin: int, end: int) -> Sums:
+        """Give the sums of the spans [begin, end)."""
+        return Sums(*(getattr(self, field.name)[begin:end] for field in fields(self)))
 
 
 @numba.njit(cache=True, nogil=True)

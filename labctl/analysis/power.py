@@ -11,6 +11,8 @@ import numpy as np
 from instruments.record import Record
 from labctl.analysis import kernels
 from labctl.analysis.chain import Chain, Deviation, Moments, resolve
+from labctl.analysis.moments import SpanSums, Stretches, covariance, mean_codes, weigh
+from labctl.analysis.ripple import Ripple
 from labctl.analysis.spans import EdgeFits, quiet_spans
 from labctl.analysis.trigger import MIN_SAMPLES, Refusal, check_complete, in_gap, nothing_left
 from labctl.errors import CaptureError, ConfigError
@@ -26,8 +28,9 @@ class Measurement:
     """The runs of one record, what was refused, and the sums behind them (for budgets).
 
     `code_std` is the spread of each channel's codes inside the windows, in codes. `ripple_w` is the power's standard
-    deviation inside the windows, over all of them, less the instrument's noise `noise_w` that the zero reading shows
-    (None without one: the noise is still in the ripple).
+    deviation inside the windows once the decoupling has settled (`ripple`), over all of them, less the instrument's
+    noise `noise_w` that the zero reading shows (None without one: the noise is still in the ripple); None where no
+    window is long enough.
     """
 
     runs: tuple[Run, ...]
@@ -36,7 +39,7 @@ class Measurement:
     moments: Moments
     chain: Chain
     code_std: np.ndarray
-    ripple_w: float
+    ripple_w: float | None
     noise_w: float | None
 
 
@@ -70,18 +73,20 @@ def measure_windows(
     stop = np.array([w.stop for w in windows])
     begin = np.floor(start + 0.5).astype(np.int64)
     end = np.minimum(np.ceil(stop + 0.5).astype(np.int64), n_samples)
+    whole = Stretches(start, stop, begin, end)
     quiet_begin, quiet_end = quiet_spans(windows, busy, record, chain)
+    ripples = Ripple(chain, segment, whole)
     edges = EdgeFits(chain, windows, n_samples)
     spans = kernels.Spans(
-        np.concatenate([segment, segment, segment, edges.segment]),
-        np.concatenate([begin, quiet_begin[0], quiet_begin[1], edges.begin]),
-        np.concatenate([end, quiet_end[0], quiet_end[1], edges.end]),
+        np.concatenate([segment, segment, segment, ripples.heads.segment, edges.segment]),
+        np.concatenate([begin, quiet_begin[0], quiet_begin[1], ripples.heads.start, edges.begin]),
+        np.concatenate([end, quiet_end[0], quiet_end[1], ripples.heads.stop, edges.end]),
     )
     extremes = _Extremes(chain, n, power) if len(chain.channels) > 1 else None
 
     def visit(k: int, pieces: list[np.ndarray]) -> None:
-        if k >= 3 * n:
-            edges.keep(k - 3 * n, pieces)
+        if k >= 4 * n:
+            edges.keep(k - 4 * n, pieces)
         elif k < n and extremes is not None:
             extremes.see(k, pieces)
 
@@ -92,7 +97,8 @@ def measure_windows(
         visit=visit,
         block_samples=block_samples,
     )
-    moments = _weigh(sums, cross, (start, stop, begin, end), edges)
+    shift = mean_codes(sums, n)
+    moments = weigh((sums, cross), whole, shift, edges.at_edges(shift))
     n_clipped = np.sum([s.n_clipped[:n] for s in sums], axis=0)
     n_nan = np.sum([s.n_nan[:n] for s in sums], axis=0)
     refusals = []
@@ -111,11 +117,11 @@ def measure_windows(
         raise nothing_left(refusals, "/".join(c.name for c in chain.channels))
     quiet = [_quiet(chain, sums, slice((1 + j) * n, (2 + j) * n), power) for j in (0, 1)]
     bounds = _affine_bounds(chain, sums[0], n, power) if extremes is None else extremes.bounds()
-    ripple, noise = _ripple_variance(chain, moments, power)
+    ripple, noise = ripples.variance(_part((sums, cross), 0, n), _part((sums, cross), 3 * n, 4 * n), shift, power)
     runs = _runs(chain, record, windows, moments, n_clipped, bounds, quiet, ripple - noise, power)
     kept = Moments(moments.shift, *(a[keep] for a in
                                     (moments.weight, moments.first, moments.second, moments.start, moments.stop)))
-    variance = np.diagonal(_covariance(kept), axis1=1, axis2=2).mean(axis=0)
+    variance = np.diagonal(covariance(kept), axis1=1, axis2=2).mean(axis=0)
     return Measurement(
         tuple(r for r, ok in zip(runs, keep, strict=True) if ok),
         tuple(refusals),
@@ -123,7 +129,7 @@ def measure_windows(
         kept,
         chain,
         np.sqrt(np.maximum(variance, 0.0)),
-        math.sqrt(max(float(np.mean((ripple - noise)[keep])), 0.0)),
+        _root_mean((ripple - noise)[keep & ripples.told]),
         math.sqrt(float(np.mean(noise[keep]))) if chain.zeroed else None,
     )
 
@@ -134,53 +140,15 @@ def _deskewed(windows: Sequence[Window], chain: Chain) -> list[Window]:
     return [replace(w, start=w.start + shift, stop=w.stop + shift) for w in windows] if shift else list(windows)
 
 
-def _weigh(
-    sums: list[kernels.Sums],
-    cross: dict[tuple[int, int], np.ndarray],
-    windows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    edges: EdgeFits,
-) -> Moments:
-    """Turn sums over whole samples into integrals over exactly the windows (start, stop, begin, end)."""
-    start, stop, begin, end = windows
-    n = len(start)
-    outside_first = 1 - (begin + 0.5 - start)
-    outside_last = 1 - (stop - (end - 1) + 0.5)
-    # Subtracting a whole mean keeps the second moments exact integers, and small.
-    shift = np.array([
-        0 if s.total.dtype.kind == "f" else round(int(s.total[:n].sum()) / max(int(s.n[:n].sum()), 1)) for s in sums
-    ])
-    first = np.empty((n, len(sums)))
-    second = np.empty((n, len(sums), len(sums)))
-    for i, s in enumerate(sums):
-        a, b = s.first[:n] - shift[i], s.last[:n] - shift[i]
-        first[:, i] = (s.total[:n] - shift[i] * s.n[:n]) - outside_first * a - outside_last * b
-        for j in range(i, len(sums)):
-            t = sums[j]
-            products = s.squares[:n] if i == j else cross[i, j][:n]
-            whole = products - shift[i] * t.total[:n] - shift[j] * s.total[:n] + shift[i] * shift[j] * s.n[:n]
-            part = outside_first * a * (t.first[:n] - shift[j]) + outside_last * b * (t.last[:n] - shift[j])
-            second[:, i, j] = second[:, j, i] = whole - part
-    return Moments(shift, stop - start, first, second, *edges.at_edges(shift))
+def _part(found: SpanSums, begin: int, end: int) -> SpanSums:
+    """Give the sums of some of the spans."""
+    sums, cross = found
+    return [s.part(begin, end) for s in sums], {pair: values[begin:end] for pair, values in cross.items()}
 
 
-def _covariance(m: Moments) -> np.ndarray:
-    """Give the covariance of the channels' codes inside each window, (windows, channels, channels)."""
-    mean = m.first / m.weight[:, None]
-    return m.second / m.weight[:, None, None] - mean[:, :, None] * mean[:, None, :]
-
-
-def _ripple_variance(chain: Chain, m: Moments, power: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give the variance of power inside each window, and what of it is noise: (windows,) each, in square watts.
-
-    First order in the spread: exact for a power that is affine in the codes. Noise is that of the zero reading, where
-    one holds for all of the shunt: 0 else. That of a supply's own channel stays, weaker by the drop over the supply.
-    """
-    a, _, b, _ = chain.forms(m.shift, Deviation())
-    x, voltage_v = chain.means(m)
-    slope = (np.outer(voltage_v + 2 * chain.drop_sign(power) * x, a) + np.outer(x, b)) * chain.current_per_unit
-    total = np.einsum("ni,nij,nj->n", slope, _covariance(m), slope)
-    noise = np.einsum("ni,ij,nj->n", slope, chain.zero_covariance, slope)
-    return total, noise if chain.zeroed else np.zeros_like(noise)
+def _root_mean(variances: np.ndarray) -> float | None:
+    """Give the standard deviation of a mean variance, None where there is none."""
+    return math.sqrt(max(float(np.mean(variances)), 0.0)) if len(variances) else None
 
 
 @dataclass(frozen=True)
@@ -256,7 +224,7 @@ def _runs(
     """
     flow = chain.flow(moments)
     x, voltage_v = chain.means(moments)
-    ripple = np.sqrt(np.maximum(ripple_variance, 0.0))
+    ripple = np.sqrt(np.maximum(ripple_variance, 0.0))  # of NaN it is NaN
     if chain.resistance_ohm is not None and chain.sensed == "source" and np.median(x) > np.median(voltage_v):
         raise CaptureError(
             f"a drop of {np.median(x):.3g} V across the shunt exceeds the supply of {np.median(voltage_v):.3g} V: "
@@ -286,7 +254,7 @@ def _runs(
             power_supply_w=float(power_supply[k]),
             power_min_w=float(min(bounds.power[0][k], headline[k])),
             power_max_w=float(max(bounds.power[1][k], headline[k])),
-            power_ripple_w=float(ripple[k]),
+            power_ripple_w=known(ripple, k),
             energy_j=float(flow.energy_j[k]),
             energy_supply_j=float(flow.energy_supply_j[k]),
             charge_c=float(flow.charge_c[k]),

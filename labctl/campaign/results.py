@@ -194,7 +194,7 @@ def values_of(result: Result) -> dict[str, Value]:
     }
     if result.n_runs > 1 and abs(energy_j) > result.energy_expanded_j:
         found["fluctuation_between"] = _ratio(result.energy_std_j, result.energy_std_expanded_j, abs(energy_j))
-    if abs(power_w) > result.power_expanded_w:
+    if result.power_ripple_w is not None and abs(power_w) > result.power_expanded_w:
         found["fluctuation_within"] = _ratio(result.power_ripple_w, _ripple_expanded(result), abs(power_w))
     if result.bytes:
         rate = result.bytes / duration_s
@@ -214,9 +214,10 @@ def _ratio(number: float, expanded: float | None, over: float) -> tuple[float, f
 
 def _ripple_expanded(result: Result) -> float | None:
     """Take the scatter between runs: errors of shunt, gain and supply cancel in a spread over its mean."""
-    if len(result.runs) < 2:
+    ripples = [run.power_ripple_w for run in result.runs if run.power_ripple_w is not None]
+    if len(ripples) < 2:
         return None
-    found = summarize([run.power_ripple_w for run in result.runs])
+    found = summarize(ripples)
     return found.se * student_factor(found.degrees_of_freedom)
 
 

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instruments.record import Channel, Identity, Record
+from labctl.analysis.checks import warn_of_chain
 from labctl.analysis.power import measure_windows
 from labctl.errors import CaptureError, ConfigError
 from labctl.model import Shunt, Supply, Window, Wiring
 
 IDENTITY = Identity("a", "b", "c", "d")
 DT_S = 1e-6
-WIRING = Wiring(Shunt(1.3), Supply(3.3), shunt_channel="CH1")
+WIRING = Wiring(Shunt(1.3, decoupling_f=0.0), Supply(3.3), shunt_channel="CH1")
 
 
 def record_of(gaps=(), dt_s=DT_S, **channels):
@@ -139,6 +140,44 @@ def test_ripple_is_the_spread_of_power_inside_the_window():
     assert dut.power_min_w == pytest.approx((3.3 - 12e-3) * 12e-3 / 1.3, rel=1e-12)
 
 
+def charged(n_windows=1, jitter_codes=2, window_samples=900, dt_s=1e-6):
+    """Give windows that begin with a step from 100 to 1100 codes through a time constant of 13 us, and then swing by
+    `jitter_codes` either way from sample to sample."""
+    since = np.clip(np.arange(1000) - 50, 0, None) * dt_s
+    codes = np.rint(1100 - 1000 * np.exp(-since / 13e-6)) + jitter_codes * (-1) ** np.arange(1000)
+    record = record_of(CH1=channel(np.tile(codes, (n_windows, 1)).astype(np.int16), scale=1e-5), dt_s=dt_s)
+    return record, [Window(k, 49.5, 49.5 + window_samples) for k in range(n_windows)]
+
+
+@pytest.mark.parametrize(("farad", "spread_v"), [(10e-6, None), (None, None), (0.0, 1.0)])
+def test_the_charging_of_the_decoupling_is_no_fluctuation_within_a_run(farad, spread_v):
+    # 5 time constants of 1.3 ohm and 10 uF are 65 samples; so many are left out too where the capacitance is not known.
+    record, windows = charged()
+    wiring = Wiring(Shunt(1.3, decoupling_f=farad), Supply(3.3), shunt_channel="CH1")
+    measured = measure_windows(record, wiring, windows, power="supply")
+    (run,) = measured.runs
+    assert run.power_ripple_w == measured.ripple_w
+    if spread_v is None:
+        # The jitter of 2 codes, and what exp(-5) leaves of the step: 7 codes, over a small part of the window.
+        volts = record.channels["CH1"].codes[0, 50 + 65 : 950] * 1e-5
+        assert run.power_ripple_w == pytest.approx(3.3 / 1.3 * volts.std(), rel=1e-9)
+        assert run.power_ripple_w == pytest.approx(3.3 / 1.3 * 2e-5, rel=0.05)
+    else:
+        assert run.power_ripple_w > 30 * 3.3 / 1.3 * 2e-5
+
+
+@pytest.mark.parametrize(("n_samples", "told"), [(84, False), (85, True)])
+def test_of_a_window_with_too_little_behind_the_charging_no_fluctuation_is_told_and_why(n_samples, told):
+    record, windows = charged(n_windows=2, window_samples=n_samples)
+    wiring = Wiring(Shunt(1.3, decoupling_f=10e-6), Supply(3.3), shunt_channel="CH1")
+    measured = measure_windows(record, wiring, windows)
+    warnings = []
+    warn_of_chain(warnings, measured, None)
+    assert (measured.ripple_w is not None) == told
+    assert all((run.power_ripple_w is not None) == told for run in measured.runs)
+    assert any("no std within runs" in text and "65.0 µs" in text for text in warnings) != told
+
+
 def test_a_large_pedestal_costs_no_digits_of_the_ripple():
     codes = (30_000 + np.tile([0, 1], 500)).astype(np.int16)
     run = only_run(record_of(CH1=channel(codes, scale=1e-6, offset=-0.03)), power="supply")
@@ -149,7 +188,7 @@ def test_a_measured_supply_is_multiplied_sample_by_sample():
     # Drop 10 and 20 mV in turn while the supply sags from 3.3 V to 3.2 V: the mean of products is not the product.
     drop = np.tile(np.array([10, 20], np.int16), 500)
     supply = np.tile(np.array([3300, 3200], np.int16), 500)
-    wiring = Wiring(Shunt(1.3), Supply(None, channel="CH4"), shunt_channel="CH1")
+    wiring = Wiring(Shunt(1.3, decoupling_f=0.0), Supply(None, channel="CH4"), shunt_channel="CH1")
     run = only_run(record_of(CH1=channel(drop), CH4=channel(supply, name="CH4")), wiring)
     p_supply = [3.3 * 10e-3 / 1.3, 3.2 * 20e-3 / 1.3]
     p_dut = [(3.3 - 10e-3) * 10e-3 / 1.3, (3.2 - 20e-3) * 20e-3 / 1.3]
