@@ -129,6 +129,15 @@ class Pack:
                 raise FileFault(f"{self.path} holds a capture {name!r}, whose place is not in a campaign's folder")
         return sorted(names)
 
+    def strays(self) -> list[str]:
+        """Name members that are neither files, nor captures with a frame."""
+        with self._readable("its list of members"):
+            found = [name for name in self._file if name not in (FILES, FRAMES, folder.CAPTURES)]
+            groups = [f"{where}/{name}" for where in (folder.CAPTURES, folder.FAILED)
+                      for name in self._file.get(where, ())]
+        framed = {*self.capture_names(), folder.FAILED}
+        return sorted([*found, *(name for name in groups if name not in framed)])
+
     def file(self, name: str) -> bytes:
         """Give the bytes of a file. Raises FileFault where they are damaged."""
         with self._readable(name):

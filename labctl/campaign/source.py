@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # So many files are known to be what they were when they were last read.
 _N_KNOWN = 1 << 16
 _PLACE = re.compile(rf"{folder.CAPTURES}/(failed/)?[^/\0]+\.h5")
-_TAKE_AGAIN = "`labctl campaign resume DIR --retry-failed` takes its item again"
+TAKE_AGAIN = "`labctl campaign resume DIR --retry-failed` takes its item again"
 
 
 class Source(ABC):
@@ -63,6 +63,10 @@ class Source(ABC):
         """Find what is wrong with a capture beside what its file shows."""
         return []
 
+    def strays(self) -> list[str]:
+        """Name what lies there beside files and captures."""
+        return []
+
     @contextmanager
     def capture(self, attempt: Attempt) -> Iterator[Capture]:
         """Open the capture that an attempt acknowledges. Raises FileFault, which names it, where it is not that."""
@@ -72,7 +76,7 @@ class Source(ABC):
                 with open_capture(path) as capture:
                     yield capture
             except FileFault as fault:
-                raise FileFault(f"{str(fault).replace(str(path), attempt.capture)} ({_TAKE_AGAIN})") from fault
+                raise FileFault(f"{str(fault).replace(str(path), attempt.capture)} ({TAKE_AGAIN})") from fault
 
 
 @contextmanager
@@ -113,14 +117,14 @@ def check_sound(path: Path, attempt: Attempt, *, again: bool = False) -> None:
 def unreadable(attempt: Attempt, error: OSError) -> FileFault:
     """Say that the capture of an attempt cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return FileFault(f"{attempt.capture} is missing, which the journal says was stored: {_TAKE_AGAIN}")
-    return FileFault(f"{attempt.capture} cannot be read ({error.strerror or error}): {_TAKE_AGAIN}")
+        return FileFault(f"{attempt.capture} is missing, which the journal says was stored: {TAKE_AGAIN}")
+    return FileFault(f"{attempt.capture} cannot be read ({error.strerror or error}): {TAKE_AGAIN}")
 
 
 def check_same(found: tuple[int, str], attempt: Attempt) -> None:
     """Raise FileFault where size and CRC-32 of a file are others than those that an attempt acknowledges."""
     if found != (attempt.capture_bytes, attempt.capture_crc32):
-        raise FileFault(f"{attempt.capture} is not the file that was stored: its size or CRC-32 differs; {_TAKE_AGAIN}")
+        raise FileFault(f"{attempt.capture} is not the file that was stored, its size or CRC-32 differs: {TAKE_AGAIN}")
 
 
 @lru_cache(maxsize=_N_KNOWN)
@@ -174,3 +178,6 @@ class _Packed(Source):
 
     def problems(self, name: str) -> list[str]:
         return self._pack.problems(name)
+
+    def strays(self) -> list[str]:
+        return self._pack.strays()

@@ -3,157 +3,93 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labctl.campaign import folder, journal
 from labctl.campaign.model import Attempt, Campaign, Item
+from labctl.campaign.source import TAKE_AGAIN, Source, check_sound, open_source
+from labctl.campaign.verifyplan import capture_faults, plan_findings
 from labctl.errors import FileFault
 from labctl.store import open_capture, verify_capture
-
-if TYPE_CHECKING:
-    from labctl.campaign.pack import Pack
 
 Progress = Callable[[str, int, int], None]
 
 # What is kept in a campaign's folder for no longer than a runner works, or can be made again.
 _PASSING = re.compile(r"\.lock|\.now-.*|tables(/.*)?", re.DOTALL)
-# What of an operation makes a capture another item's.
-_COORDINATES = ("name", "bytes", "implementation", "profile", "clock_hz", "variant")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found: `n_captures` checked, of `n_bytes`; faults, which no campaign should have; and other findings."""
+    """What was found: `n_captures` checked, of `n_bytes`; faults, which no campaign should have; and other findings.
+
+    `damaged` are the captures that are missing or are not what was stored, and can be taken again.
+    """
 
     n_captures: int
     n_bytes: int
     faults: tuple[str, ...]
     notes: tuple[str, ...]
+    damaged: tuple[str, ...] = ()
 
 
 def verify(path: Path, progress: Progress = lambda *_: None) -> Report:
     """Check a campaign's folder, or the file that `pack` made of one, and change nothing.
 
     Of each capture that the journal acknowledges: that it is there, the CRC-32 of its file, the CRC of every dataset,
-    and that it belongs to its item. What a crash leaves is no fault: the end of a line, a capture without its line.
-    Raises FileFault where `path` is no campaign at all.
+    and that it belongs to its item and bench. Of the rest: that the plan comes to the list, that the schedule has every
+    item, the facts of the benches, and every member of a pack. What a crash leaves is no fault: the end of a line, a
+    capture without its line. Raises FileFault where `path` is no campaign at all.
     """
-    with ExitStack() as stack:
-        place: _Place
-        if path.is_file():
-            from labctl.campaign.pack import Pack
-
-            place = _Packed(stack.enter_context(Pack(path)))
-        else:
-            place = _Folder(path)
-        return _Check(place, progress).run()
-
-
-class _Place(ABC):
-    """Where a campaign lies. Names are paths in its folder."""
-
-    where: str
-
-    @abstractmethod
-    def read(self, name: str) -> bytes:
-        """Read a file that is no capture. Raises FileFault."""
-
-    @abstractmethod
-    def names(self) -> list[str]:
-        """Name everything that lies there."""
-
-    @abstractmethod
-    def capture(self, name: str) -> AbstractContextManager[Path]:
-        """Have a capture as a file for the length of a block. Raises FileFault."""
-
-    def problems(self, name: str) -> list[str]:
-        """Find what else is wrong with a capture."""
-        return []
-
-
-class _Folder(_Place):
-    def __init__(self, path: Path) -> None:
-        self.where = str(path)
-        self._path = path
-
-    def read(self, name: str) -> bytes:
-        try:
-            return (self._path / name).read_bytes()
-        except OSError as error:
-            missing = f"{self.where} is no campaign" if name == folder.CAMPAIGN else f"{self.where} is damaged"
-            raise FileFault(f"{missing}: {name} cannot be read ({error.strerror}); give a campaign's folder, or what "
-                            "`labctl campaign pack` wrote") from error
-
-    def names(self) -> list[str]:
-        return sorted(one.relative_to(self._path).as_posix() for one in self._path.rglob("*") if not one.is_dir())
-
-    @contextmanager
-    def capture(self, name: str) -> Iterator[Path]:
-        yield self._path / name
-
-
-class _Packed(_Place):
-    def __init__(self, pack: Pack) -> None:
-        self.where = str(pack.path)
-        self._pack = pack
-
-    def read(self, name: str) -> bytes:
-        return self._pack.file(name)
-
-    def names(self) -> list[str]:
-        return [*self._pack.file_names(), *self._pack.capture_names()]
-
-    @contextmanager
-    def capture(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory() as temporary:
-            path = Path(temporary) / "capture.h5"
-            self._pack.rebuild(name, path)
-            yield path
-
-    def problems(self, name: str) -> list[str]:
-        return self._pack.problems(name)
+    with open_source(path) as source:
+        return _Check(source, progress).run()
 
 
 class _Check:
-    def __init__(self, place: _Place, progress: Progress) -> None:
-        self._place = place
+    def __init__(self, source: Source, progress: Progress) -> None:
+        self._source = source
         self._progress = progress
         self._faults: list[str] = []
         self._notes: list[str] = []
+        self._damaged: list[str] = []
 
     def run(self) -> Report:
-        where = self._place.where
-        campaign = folder.from_text(self._place.read(folder.CAMPAIGN), f"{where}, {folder.CAMPAIGN}")
-        noted = journal.parse(self._place.read(journal.NAME), f"{where}, {journal.NAME}")
+        campaign, noted = self._source.campaign, self._source.journal
         self._check_journal(noted)
         self._check_attempts(campaign, noted.attempts)
         acknowledged = journal.acknowledged(noted)
         items = {item.number: item for item in campaign.items}
-        names = self._place.names()
+        names = self._source.names()
         self._check_names(names, acknowledged, campaign)
-        present, n_bytes = set(names), 0
+        self._check_files(names)
+        for finding in plan_findings(self._source, names):
+            (self._faults if finding.is_fault else self._notes).append(finding.text)
+        n_bytes = 0
         for done, (name, attempt) in enumerate(acknowledged.items()):
             self._progress(name, done, len(acknowledged))
-            if name not in present:
-                self._faults.append(f"{name} is missing, which the journal says was stored")
-            elif attempt.item in items:
-                n_bytes += attempt.capture_bytes
+            n_bytes += attempt.capture_bytes
+            if attempt.item in items:
                 self._check_capture(name, attempt, items[attempt.item])
-        return Report(len(acknowledged), n_bytes, tuple(self._faults), tuple(self._notes))
+        return Report(len(acknowledged), n_bytes, tuple(self._faults), tuple(self._notes), tuple(self._damaged))
+
+    def _check_files(self, names: Sequence[str]) -> None:
+        """Read every file that is no capture: those of a pack have a CRC each."""
+        for name in names:
+            if folder.is_ours(name):
+                try:
+                    self._source.read(name)
+                except FileFault as fault:
+                    self._faults.append(str(fault))
+        self._notes += [f"{name} is no part of the campaign" for name in self._source.strays()]
 
     def _check_journal(self, noted: journal.Journal) -> None:
         for number in noted.broken:
             self._faults.append(f"{journal.NAME}, line {number} is damaged: what it spoke of is not known")
-        n_torn = noted.n_dropped - len(noted.broken)
-        if n_torn:
-            lines = "line was" if n_torn == 1 else "lines were"
-            self._notes.append(f"{n_torn} {lines} cut off in {journal.NAME} by a crash; nothing that was done is lost")
+        if noted.n_torn:
+            lines = "line was" if noted.n_torn == 1 else "lines were"
+            self._notes.append(f"{noted.n_torn} {lines} cut off in {journal.NAME} by a crash; nothing that was done is "
+                               "lost")
 
     def _check_attempts(self, campaign: Campaign, attempts: Sequence[Attempt]) -> None:
         items = {item.number: item for item in campaign.items}
@@ -185,26 +121,26 @@ class _Check:
                 self._notes.append(f"{name} is no part of the campaign")
 
     def _check_capture(self, name: str, attempt: Attempt, item: Item) -> None:
+        found: list[str] = []
         try:
-            with self._place.capture(name) as path:
-                size, crc32 = journal.size_and_crc32(path)
-                if (size, crc32) != (attempt.capture_bytes, attempt.capture_crc32):
-                    self._faults.append(f"{name} is not the file that was stored: its size or CRC-32 differs")
-                problems = [problem.replace(str(path), name) for problem in verify_capture(path)]
-                problems += self._place.problems(name)
-                self._faults += [f"{name}: {problem}".replace(f"{name}: {name}", name) for problem in problems]
-                if not problems:
-                    self._check_coordinates(name, path, item)
-        except FileFault as fault:
-            self._faults.append(str(fault))
-        except OSError as error:
-            self._faults.append(f"{name} cannot be read ({error.strerror})")
+            with self._source.place(name) as path:
+                try:
+                    check_sound(path, attempt, again=True)
+                except FileFault as fault:
+                    found.append(str(fault).removesuffix(f": {TAKE_AGAIN}"))
+                    self._damaged.append(name)
+                if path.is_file():
+                    found += self._problems(name, path, item)
+        except (FileFault, OSError) as fault:
+            found.append(str(fault).removesuffix(f": {TAKE_AGAIN}"))
+        self._faults += dict.fromkeys(found)
 
-    def _check_coordinates(self, name: str, path: Path, item: Item) -> None:
+    def _problems(self, name: str, path: Path, item: Item) -> list[str]:
+        problems = [problem.replace(str(path), name) for problem in verify_capture(path)]
+        problems += self._source.problems(name)
+        if problems:
+            return [f"{name}: {problem}".replace(f"{name}: {name}", name) for problem in problems]
+        benches = {str(bench["name"]): dict(bench) for bench in self._source.campaign.benches}
         with open_capture(path) as capture:
-            board, operation = str(capture.board.get("name", "")), capture.operation
-        taken = [board, *(getattr(operation, key, None) for key in _COORDINATES)]
-        asked = [item.board, *(getattr(item.operation, key) for key in _COORDINATES)]
-        others = [f"{one!r} instead of {other!r}" for one, other in zip(taken, asked, strict=True) if one != other]
-        if others:
-            self._faults.append(f"{name} does not belong to item {item.number}: it holds {', '.join(others)}")
+            others = capture_faults(capture, item, benches.get(item.bench, {}))
+        return [f"{name} does not belong to item {item.number}: it holds {', '.join(others)}"] if others else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -40,7 +41,7 @@ def status(place: Path, as_json: bool) -> int:
 @click.command()
 @_PLACE_ARGUMENT
 def verify(place: Path) -> int:
-    """Check every capture of a campaign: its CRCs, that it can be read, and that it belongs to its item.
+    """Check a campaign: its captures' CRCs, that they belong to their items and benches, its plan and its list.
 
     DIR is a campaign's folder, or a file that `labctl campaign pack` wrote. Nothing is changed. Ends with status 1
     where something is wrong; what a crash leaves is named and is no fault.
@@ -59,6 +60,11 @@ def verify(place: Path) -> int:
     for word, texts in (("fault", report.faults), ("note", report.notes)):
         for text in texts:
             lines += wrap(f"{word}: {text}")
+    if report.damaged:
+        unpacked = "" if place.is_dir() else "Unpack it (labctl campaign unpack), then "
+        what = "this capture" if len(report.damaged) == 1 else f"these {len(report.damaged)} captures"
+        folder = shlex.quote(str(place)) if place.is_dir() else "DIR"
+        lines += wrap(f"{unpacked}`labctl campaign resume {folder} --retry-failed` takes {what} again")
     click.echo("\n".join(lines))
     return 1 if report.faults else 0
 

@@ -19,27 +19,33 @@ from pathlib import Path
 import numpy as np
 
 from instruments.record import Channel, Identity, Record
+from labctl import __version__
 from labctl.campaign import folder, journal, results, runner
-from labctl.campaign.model import Campaign, Item
+from labctl.campaign.items import expand
+from labctl.campaign.model import Campaign
+from labctl.campaign.plan import parse_plan, to_toml
 from labctl.campaign.state import state_of
 from labctl.campaign.verify import verify
 from labctl.campaign.work import Measurer, Policy
 from labctl.errors import DeviceTransient
-from labctl.model import Capture, DutReport, Operation, Shunt, Supply, Wiring
+from labctl.model import Capture, DutReport, Shunt, Supply, Wiring
 
 SEED = 3
 CALLS = ("write", "pwrite", "fsync", "fdatasync", "link", "unlink", "rename", "replace", "mkdir", "ftruncate")
 WRITES = ("write", "pwrite")
-PLANS = ("[campaign]\nname = 'crash'\n", "[campaign]\nname = 'crash'\n# two more\n")
 UTC = "2026-11-30T12:00:00Z"
 
 
-def item(number):
-    operation = Operation("sha256", 16 * number, n_runs=2, clock_hz=24_000_000)
-    return Item(number, f"stm32vldiscovery sha256 {16 * number}B", "stm32vldiscovery", operation, "bench")
+def plan_of(sizes):
+    """Write the plan of some sizes."""
+    return to_toml(parse_plan(
+        f"[campaign]\nname = 'crash'\nseed = {SEED}\nruns = 2\n[factors]\nboards = ['stm32vldiscovery']\n"
+        f"operations = ['sha256']\nbytes = {sizes}\n[bench]\n", "plan.toml"
+    ))
 
 
-ITEMS = tuple(item(number) for number in (1, 2, 3, 4))
+PLANS = plan_of([16, 32]), plan_of([16, 32, 48, 64])
+ITEMS = tuple(expand(parse_plan(PLANS[1], "plan.toml")))
 BEFORE, AFTER = (2, 1), (2, 1, 4, 3)
 
 
@@ -66,7 +72,8 @@ class Synthetic(Measurer):
 
 
 def campaign(items, schedule):
-    return Campaign("crash", SEED, items, schedule, ({"name": "bench", "emulated": True},), UTC, "labctl")
+    benches = ({"name": "bench", "emulated": True},)
+    return Campaign("crash", SEED, items, schedule, benches, UTC, f"labctl {__version__}")
 
 
 def work(path):

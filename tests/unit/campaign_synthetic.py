@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from instruments.record import Accuracy, Channel, Identity, Record
+from labctl import __version__
 from labctl.campaign.budget import Clocks
 from labctl.campaign.folder import create
+from labctl.campaign.items import expand, schedule
 from labctl.campaign.model import Campaign, Item
+from labctl.campaign.plan import parse_plan, to_toml
 from labctl.campaign.work import Measurer
 from labctl.model import Capture, Operation, Shunt, Supply, Wiring
 
@@ -56,7 +59,8 @@ def capture_of(item, **changed):
         "zero": zero,
     }
     provenance = {"bench": {"name": BENCH, "emulated": True}}
-    return dataclasses.replace(Capture(records, WIRING, item.operation, BOARD, provenance=provenance), **changed)
+    board = {**BOARD, "name": item.board}
+    return dataclasses.replace(Capture(records, WIRING, item.operation, board, provenance=provenance), **changed)
 
 
 def duration_s(item):
@@ -121,3 +125,18 @@ def campaign_folder(path: Path, n=3, n_runs=3, schedule=None):
     facts = ({"name": BENCH, "emulated": True},)
     campaign = Campaign("made-up", 1, items, order, facts, "2026-11-30T12:00:00Z", "labctl")
     return create(path, '[campaign]\nname = "made-up"\n', campaign)
+
+
+def planned_folder(path: Path, n=3, n_runs=3):
+    """Make the folder of a campaign of `n` items that its plan comes to, on a board that there is."""
+    sizes = [16 * number for number in range(1, n + 1)]
+    plan = parse_plan(
+        f'[campaign]\nname = "made-up"\nruns = {n_runs}\norder = "listed"\n[factors]\nboards = ["stm32vldiscovery"]\n'
+        f'operations = ["sha256"]\nbytes = {sizes}\n[[benches]]\nname = "{BENCH}"\n', "plan.toml"
+    )
+    items = tuple(expand(plan))
+    facts = ({"name": BENCH, "emulated": True, "shunt": {"resistance_ohm": OHM, "tolerance_ratio": 0.01},
+              "supply": {"voltage_v": SUPPLY_V, "node": "mcu"}},)
+    campaign = Campaign("made-up", 1, items, tuple(schedule(plan, items)), facts, "2026-11-30T12:00:00Z",
+                        f"labctl {__version__}")
+    return create(path, to_toml(plan), campaign)

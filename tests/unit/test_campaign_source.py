@@ -7,23 +7,25 @@ import json
 import os
 import shutil
 
+import h5py
 import pytest
 from click.testing import CliRunner
 
 from labctl.campaign import export, journal, pack, runner
 from labctl.campaign.results import load_rows
 from labctl.campaign.source import open_source
+from labctl.campaign.verify import verify
 from labctl.campaign.work import Policy
 from labctl.cli import campaignfiles, campaignwatch, table
 from labctl.errors import FileFault
 
-from .campaign_synthetic import Synthetic, campaign_folder
+from .campaign_synthetic import Synthetic, planned_folder
 from .serve_server import serving
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    opened = campaign_folder(tmp_path_factory.mktemp("finished") / "night", 3)
+    opened = planned_folder(tmp_path_factory.mktemp("finished") / "night", 3)
     runner.run(opened, Synthetic(), "made-up-bench", Policy(backoff_s=0.0))
     return opened.path
 
@@ -185,3 +187,87 @@ def test_one_odd_folder_does_not_take_the_others_from_the_list(night, odd):
         assert f"odd/{name}" in page.body.decode()
         assert server.ask("/c/odd/").status == 404
         assert server.ask("/c/night/").status == 200
+
+
+def edit_list(night, change):
+    path = night / "campaign.json"
+    document = json.loads(path.read_bytes())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def rewrite_plan(before, after):
+    def change(night):
+        path = night / "plan.toml"
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
+
+    return change
+
+
+HARMS = {
+    "the plan is no TOML": (lambda night: (night / "plan.toml").write_text("[campaign"), "plan.toml cannot be read"),
+    "runs of the plan": (rewrite_plan("runs = 3", "runs = 4"),
+                         "differ: [campaign] runs was 3 when the campaign began and is 4 now (3 items)"),
+    "items of the plan": (rewrite_plan("[16, 32, 48]", "[16, 32]"), "[factors] bytes held 48"),
+    "name of the plan": (rewrite_plan('name = "made-up"\n', 'name = "other"\n'), "has the name 'other'"),
+    "what a key says": (lambda night: edit_list(night, lambda one: one["items"][0].update(repeat=5)),
+                        "item 1 of campaign.json is not what its key says"),
+    "the schedule": (lambda night: edit_list(night, lambda one: one.update(schedule=[1, 3])),
+                     "the schedule of campaign.json lacks item 2"),
+    "an item twice": (lambda night: edit_list(night, lambda one: one.update(schedule=[1, 2, 3, 2])),
+                      "the schedule of campaign.json has item 2 more than once"),
+    "the bench of an item": (lambda night: edit_list(night, lambda one: one["items"][1].update(bench="other")),
+                             "item 2 is on bench other, of which campaign.json has no facts"),
+    "the bench's file": (lambda night: (night / "bench-made-up-bench.toml").write_text('name = "x"\n'),
+                         "bench-made-up-bench.toml does not hold the facts"),
+    "the bench's shunt": (
+        lambda night: edit_list(night, lambda one: one["benches"][0]["shunt"].update(resistance_ohm=2.6)),
+        "does not belong to item 1: it holds shunt resistance_ohm 1.3 instead of 2.6"),
+    "runs of an item": (lambda night: edit_list(night, lambda one: one["items"][2]["operation"].update(n_runs=30)),
+                        "does not belong to item 3: it holds n_runs 3 instead of 30"),
+}
+
+
+@pytest.mark.parametrize(("harm", "said"), HARMS.values(), ids=HARMS)
+def test_verify_holds_plan_list_schedule_and_benches_against_each_other(night, harm, said):
+    assert verify(night).faults == ()
+    harm(night)
+    found = verify(night).faults
+    assert any(said in one for one in found), found
+
+
+def test_a_plan_that_has_more_than_the_list_is_what_a_crash_leaves(night):
+    rewrite_plan("[16, 32, 48]", "[16, 32, 48, 64]")(night)
+    report = verify(night)
+    assert report.faults == ()
+    assert report.notes == ("plan.toml has 1 item more than campaign.json, to be added by the next `resume`",)
+
+
+def test_a_plan_of_another_labctl_is_no_fault(night):
+    edit_list(night, lambda one: one.update(software="labctl 0.0.1"))
+    rewrite_plan("runs = 3", "runs = 4")(night)
+    report = verify(night)
+    assert report.faults == ()
+    assert "(it was made by labctl 0.0.1, and this is labctl" in report.notes[0]
+
+
+def test_every_member_of_a_pack_is_checked(night, tmp_path):
+    packed = pack.pack(night, tmp_path / "night.h5")
+    with h5py.File(packed, "r+") as file:
+        file.create_group("more")
+        file.create_group("captures/0009-left.h5")
+        for name in ("plan.toml", "bench-made-up-bench.toml"):
+            file[f"files/{name}"].attrs["crc32"] = 1
+    report = verify(packed)
+    for name in ("plan.toml", "bench-made-up-bench.toml"):
+        assert any(f"{name} cannot be read (it fails its CRC-32)" in one for one in report.faults)
+    assert report.notes == ("captures/0009-left.h5 is no part of the campaign", "more is no part of the campaign")
+
+
+def test_verify_names_the_command_that_takes_a_damaged_capture_again(night):
+    assert "--retry-failed" not in invoke(campaignfiles.verify, night).output
+    flip(night)
+    said = " ".join(invoke(campaignfiles.verify, night).output.split())
+    assert f"`labctl campaign resume {night} --retry-failed` takes this capture again" in said
