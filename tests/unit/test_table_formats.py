@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labctl.errors import ConfigError
+from labctl.report.tables.choose import unfitting
 from labctl.report.tables.columns import QUANTITIES, Unit, fitting_unit, read_unit, read_units, texts
 from labctl.report.tables.latex import number_text, table_format
 from labctl.report.tables.render import render
@@ -115,7 +116,7 @@ def test_a_matrix_has_boards_across_and_says_what_failed():
         "| aes-128-ctr | 64 | 12.00 ± 0.34 |  |\n"
         "| sha256 | 64 | 59.3 ± 2.1 | 9.19 ± 0.25 |\n"
         "| sha256 | 1024 | 412 ± 15 | failed |",
-        "- failed: stm32vldiscovery sha256 1024 B 24 MHz: no answer\n",
+        "- failed: stm32vldiscovery sha256 1024 B: no answer\n",
     ]
 
 
@@ -235,6 +236,96 @@ def test_names_that_there_are_not_are_refused_with_those_there_are(layout, word)
         render(ROWS, "md", layout)
 
 
+def test_warnings_are_notes_each_once_with_the_rows_that_it_is_of():
+    told = arranged([
+        row(F4, "sha256", 64, (1e-6, 1e-8), warnings=("noise of 2.9 mA", "clipped")),
+        row(F4, "sha256", 1024, (2e-6, 1e-8), warnings=("noise of 7.6 mA",)),
+        row(VL, "sha256", 64, (2e-6, 1e-8), warnings=("clipped",)),
+        row(VL, "sm3", 64, (2e-6, 1e-8)),
+    ])
+    for name in ("md", "tex", "html", "text"):
+        text = " ".join(render(told, name, Layout(columns=("energy",))).split())
+        assert f"{F4}: noise of 2.9 to 7.6 mA" in text
+        assert f"{F4} sha256 64 B, {VL} sha256 64 B: clipped" in text
+
+
+def test_a_warning_of_all_rows_or_of_many_is_short():
+    many = [row(F4, f"sha{n}", 64, (1e-6, 1e-8), warnings=("a", "b") if n else ("a",)) for n in range(9)]
+    notes = render(arranged(many), "md", Layout(columns=("energy",))).split("\n\n")[-1].splitlines()
+    assert notes == ["- all rows: a", f"- {F4} sha1, {F4} sha2, {F4} sha3 and 5 more: b"]
+
+
+def test_what_tells_rows_apart_stays_unless_columns_are_to_be_exact():
+    heads = render(ROWS, "csv", Layout(columns=("energy",))).split(",energy")[0]
+    assert heads == "board,operation,bytes"
+    assert render(ROWS, "csv", Layout(columns=("exact", "energy"))).startswith("energy,energy_expanded,state")
+    clocks = arranged([*ROWS, row(F4, "sha256", 64, (1e-6, 1e-8), profile="O3")])
+    assert "| board | operation | bytes | profile | energy / µJ |" in render(clocks, "md", Layout(columns=("energy",)))
+
+
+def test_the_rows_of_null_are_said_to_be_the_cost_that_others_have_not():
+    null = row(F4, "null", None, (1e-8, 1e-9), role="baseline")
+    words = "(in rows of null, which are it, it is there)"
+    assert words in render([null, *ROWS], "md", Layout(roles=()))
+    assert words not in render([null, *ROWS], "md", Layout())
+
+
+def test_ciphers_of_two_passes_are_marked_where_something_is_per_byte():
+    rate = {"throughput": Value(2e6, 1e3), "energy": Value(1e-6, 1e-8)}
+    rows = [replace(one, values=rate) for one in (row(F4, "aes-128-ctr", 64), row(F4, "aes-128-ctr.encrypt", 64))]
+    for layout in (Layout(columns=("throughput",)), Layout(matrix="throughput")):
+        text = render(rows, "md", layout)
+        assert "| aes-128-ctr\\* |" in text and "| aes-128-ctr.encrypt |" in text
+        assert "- \\* Two passes: the message is encrypted, then decrypted" in text
+    assert "aes-128-ctr*" not in render(rows, "csv", Layout(columns=("throughput",)))
+    assert "passes" not in render(rows, "md", Layout(columns=("energy",)))
+
+
+def test_memory_that_all_rows_share_is_said_once():
+    flash = {"flash": Value(68264.0)}
+    rows = [replace(row(F4, name, 64, memory_of="image"), values=flash) for name in ("sha256", "sm3")]
+    text = render(rows, "md", Layout())
+    assert "flash 68264 B." in text and "| 68264 |" not in text
+    assert "| 68264 |" in render(rows, "md", Layout(columns=("flash",)))
+
+
+@pytest.mark.parametrize(("where", "n"), [
+    (("bench=emulated, seed 3",), 5), (("bench=emulated",), 5), (("bench=bench",), 5), (("bench=left",), 0),
+])
+def test_a_bench_is_found_by_the_names_of_table_and_plan(where, n):
+    assert len(json.loads(render(ROWS, "json", Layout(where=where)))["rows"]) == n
+
+
+@pytest.mark.parametrize(("layout", "hint"), [
+    (Layout(columns=("enrgy",)), "did you mean 'energy'?"), (Layout(where=("op=sha256",)), "did you mean 'operation'?"),
+    (Layout(sort=("-pwoer",)), "did you mean 'power'?"), (Layout(group_by=("bord",)), "did you mean 'board'?"),
+    (Layout(matrix="enrgy"), "did you mean 'energy'?"),
+])
+def test_a_misspelt_name_is_answered_with_the_nearest(layout, hint):
+    with pytest.raises(ConfigError, match=re.escape(hint)):
+        render(ROWS, "md", layout)
+
+
+def test_a_pattern_that_fits_nothing_is_named_with_what_is_near():
+    assert unfitting(ROWS, ("board=*", "operation=sha265")) == (
+        "--where 'operation=sha265' fits none of 5 rows; did you mean 'sha256'?"
+    )
+    assert unfitting(ROWS, ("operation=sha*",)) == ""
+
+
+def test_a_table_that_goes_on_does_not_explain_again():
+    full = replace(ROWS[0], values={key: Value(1e-3, 1e-5) for key in QUANTITIES})
+    text = render([full], "tex", Layout())
+    assert text.count("In parentheses: expanded uncertainty") == 1
+    assert text.count("Means per operation") == 1
+
+
+def test_control_characters_are_no_commands_to_a_terminal_that_shows_a_csv_file():
+    text = render([row(F4, "\x1b[2Jsha256\x9b", None, state="failed", reason="\x07\x00")], "csv", Layout())
+    assert "\ufffd[2Jsha256\ufffd" in text
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text)
+
+
 # -- Units ----------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("quantity", "text", "number", "found"), [
@@ -248,10 +339,16 @@ def test_units(quantity, text, number, found):
 
 @pytest.mark.parametrize(("values", "symbol"), [
     ([7.3e-6, 12e-6, 25e-3], "µJ"), ([25e-3, 51e-3], "mJ"), ([999e-9], "nJ"), ([1e-6], "µJ"), ([], "J"), ([0.0], "J"),
-    ([5e-15], "pJ"),
+    ([5e-15], "pJ"), ([7.3e-6, 12e-3], "µJ"), ([60e-9, 5e-3, 6e-3, 7e-3, 8e-3], "mJ"),
 ])
-def test_the_middle_value_chooses_the_unit(values, symbol):
+def test_the_least_awkward_numbers_choose_the_unit(values, symbol):
     assert fitting_unit(QUANTITIES["energy"], [Value(value) for value in values]).symbol == symbol
+
+
+@pytest.mark.parametrize(("mib_s", "symbol"), [([0.1, 2.9], "MiB/s"), ([0.09, 2.9], "KiB/s")])
+def test_throughputs_have_the_unit_of_measure(mib_s, symbol):
+    values = [Value(value * 1024**2) for value in mib_s]
+    assert fitting_unit(QUANTITIES["throughput"], values).symbol == symbol
 
 
 def test_units_as_options():

@@ -58,45 +58,49 @@ def caption(
     return found
 
 
-def notes(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Say what concerns some rows: two passes, warnings of those with a result, why others have none."""
+def notes(rows: Sequence[Row], names: Sequence[str], identity: Sequence[str]) -> list[str]:
+    """Say what concerns some rows: two passes, warnings of those with a result, why others have none.
+
+    `identity` are the coordinates that tell rows apart.
+    """
     shown = [name for name in names if name in PER_BYTE]
     with_message = (row.operation for row in rows if any(name in row.values for name in shown))
     twice = next(filter(has_two_passes, with_message), None)
     found = [] if twice is None else [two_passes(twice)]
-    found += _warnings([row for row in rows if row.state == DONE], rows)
-    return found + _missing(rows)
-
-
-def _warnings(done: Sequence[Row], rows: Sequence[Row]) -> list[str]:
-    """Give each warning once, with the rows that it is of."""
-    found = []
+    done = [row for row in rows if row.state == DONE]
     for concerned, sentence in together((row, row.warnings) for row in done):
-        named = [_name(row, rows) for row in concerned[:_N_NAMED]]
-        more = len(concerned) - len(named)
-        if len(concerned) == len(done) > 1:
-            who = "all rows"
-        else:
-            who = "; ".join(dict.fromkeys(named)) + (f" and {more} more" if more else "")
-        found.append(f"{who}: {sentence}")
+        who = _names(concerned, done, identity)
+        more = f" and {len(who) - _N_NAMED} more" if len(who) > _N_NAMED else ""
+        found.append(f"{', '.join(who[:_N_NAMED])}{more}: {sentence}")
+    by_reason: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.state != FAILED):
+        if row.state != DONE:
+            by_reason.setdefault((row.state, row.reason), []).append(row)
+    for (state, reason), missing in by_reason.items():
+        found.append(f"{state}: {', '.join(_names(missing, rows, identity))}{f': {reason}' if reason else ''}")
     return found
 
 
-def _missing(rows: Sequence[Row]) -> list[str]:
-    """Name the rows without a result, those of one reason together."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    missing = [row for row in rows if row.state != DONE]
-    for row in sorted(missing, key=lambda row: row.state != FAILED):
-        by_reason.setdefault((row.state, row.reason), []).append(_name(row, rows))
-    return [f"{state}: {'; '.join(names)}{f': {reason}' if reason else ''}"
-            for (state, reason), names in by_reason.items()]
+def _names(some: Sequence[Row], rows: Sequence[Row], identity: Sequence[str]) -> list[str]:
+    """Name some of the rows shortly: all of them, all of a board or of an operation, else one by one."""
+    if len(some) == len(rows) > 1:
+        return ["all rows"]
+    left = list(some)
+    found = []
+    for name in ("board", "operation"):
+        for text in dict.fromkeys(coordinate_text(row, name) for row in some):
+            same = [row for row in rows if coordinate_text(row, name) == text]
+            if name in identity and len(same) > 1 and all(any(row is one for one in left) for row in same):
+                found.append(text)
+                left = [row for row in left if coordinate_text(row, name) != text]
+    return found + [_name(row, identity) for row in left]
 
 
-def _name(row: Row, rows: Sequence[Row]) -> str:
-    """Name a row by its board, its operation, and what else differs between rows."""
+def _name(row: Row, identity: Sequence[str]) -> str:
+    """Name a row by its board, its operation, and what else tells rows apart."""
     names = [
         choose.titled(name, text) for name in COORDINATES
-        if (text := coordinate_text(row, name))
-        and (name in ("board", "operation") or any(coordinate_text(one, name) != text for one in rows))
+        if (name in ("board", "operation") or name in identity) and (text := coordinate_text(row, name))
+        and (name, text) not in _UNSAID
     ]
     return " ".join(names) or "a capture"

@@ -108,7 +108,7 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
     caption = remarks.caption(rows, names, shared, power, same)
     if clocks:
         caption.append(f"Clocks: {', '.join(f'{board} {text}' for board, text in clocks.items() if text)}.")
-    return Page(tuple(caption), tuple(sheets), tuple(remarks.notes(rows, names)))
+    return Page(tuple(caption), tuple(sheets), tuple(remarks.notes(rows, names, _identity(rows))))
 
 
 def asked_for(layout: Layout, identity: Sequence[str]) -> list[str]:

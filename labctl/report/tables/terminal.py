@@ -17,13 +17,19 @@ def to_text(page: Page) -> str:
     for sheet in page.sheets:
         parts += ["\n".join(wrap(f"{printable(sheet.title)}:"))] if sheet.title else []
         parts += _blocks(sheet) if sheet.lines else []
-    parts += ["\n".join(line for note in page.notes for line in wrap(printable(note)))] if page.notes else []
+    parts += ["\n".join(line for note in page.notes for line in _hanging(printable(note)))] if page.notes else []
     return "\n\n".join(parts) + "\n"
 
 
 def printable(text: str) -> str:
     """Give a text on one line, without what a terminal takes for commands."""
     return "".join(sign if sign.isprintable() else "\ufffd" if sign not in "\n\r\t" else " " for sign in text)
+
+
+def _hanging(text: str) -> list[str]:
+    """Break a text into lines, all but the first of them indented."""
+    first, *others = wrap(text, N_COLUMNS - len(_GAP)) or [""]
+    return [first, *(_GAP + line for line in others)]
 
 
 def _blocks(sheet: Sheet) -> list[str]:
