@@ -27,8 +27,9 @@ def changed(began: Campaign, plan: Plan) -> tuple[str, ...]:
     for section in plan.benches:
         if section.name in kept:
             before, now = _flat(kept[section.name]), _flat(_facts(plan, section))
-            pairs += [(_named(section, key), before[key], value) for key, value in now.items()
-                      if key in before and key not in _MAY_CHANGE]
+            # Where all is at hand, what there is no more was changed too; what labctl did not keep yet was not.
+            compared = [key for key in before if key not in _MAY_CHANGE and (key in now or not ready.withheld(section))]
+            pairs += [(_named(section, key), before[key], now.get(key)) for key in compared]
     return tuple(dict.fromkeys(_sentence(what, old, new) for what, old, new in pairs if old != new))
 
 

@@ -109,7 +109,12 @@ def test_a_scope_that_stays_away_ends_it_and_a_resume_goes_on(desk, simulation, 
     simulation.set_faults({})
     with pytest.raises(ConfigError, match="--plan"):
         resume(tmp_path / "night", None, Options(), Show())
-    assert resume(tmp_path / "night", plan, Options(), Show()).exit_status == 0
+    other = tmp_path / "other.toml"
+    other.write_text((tmp_path / "desk.toml").read_text().replace("resistance_ohm = 1.3", "resistance_ohm = 2.6"))
+    for given in (plan, None):
+        with pytest.raises(ConfigError, match=r"shunt resistance_ohm was 1\.3 when the campaign began and is 2\.6 now"):
+            resume(tmp_path / "night", given, Options(bench_file=other), Show())
+    assert resume(tmp_path / "night", None, Options(bench_file=tmp_path / "desk.toml"), Show()).exit_status == 0
     for file in (tmp_path / "night").rglob("*"):
         if file.is_file():
             data = file.read_bytes()

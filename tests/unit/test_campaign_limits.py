@@ -15,6 +15,8 @@ import pytest
 from labctl import interrupts
 from labctl.campaign import budget, hooks
 from labctl.campaign.failures import classify
+from labctl.campaign.journal import Journal
+from labctl.campaign.model import Attempt
 from labctl.errors import BusyFault, ConfigError, DiskFull, FileFault, LabctlError
 
 from .campaign_synthetic import FakeClocks
@@ -177,3 +179,23 @@ def test_a_wish_during_something_that_must_not_be_broken_is_heard_after_it():
             signal.raise_signal(signal.SIGINT)
             assert not wish.asked
         assert wish.asked
+
+
+def test_bytes_are_counted_over_all_processes():
+    tally = budget.Tally(("left", "right"), 1000)
+    process = os.fork()
+    if not process:
+        tally.add("left", 20)
+        os._exit(0)
+    os.waitpid(process, 0)
+    tally.add("right", 3)
+    assert tally.n_bytes == 1023
+
+
+@pytest.mark.parametrize(("budget_bytes", "left_bytes"), [(None, None), (1000, 700), (300, 0), (100, 0)])
+def test_what_is_left_of_a_budget_of_disk(budget_bytes, left_bytes):
+    sizes = (100, 0, 200)
+    attempts = tuple(
+        Attempt(n, "k", 1, "done", True, "", "", 1.0, capture_bytes=size) for n, size in enumerate(sizes, 1)
+    )
+    assert budget.left_bytes(budget_bytes, Journal(attempts, ())) == left_bytes

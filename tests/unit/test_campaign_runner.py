@@ -3,16 +3,18 @@
 import errno
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from instruments.errors import InstrumentTimeout, LinkLost, Rejected, SafetyStop
 from labctl.campaign import hooks, journal, pace
-from labctl.campaign.budget import Budget
+from labctl.campaign.budget import Budget, Tally
 from labctl.campaign.runner import run
 from labctl.campaign.state import state_of
 from labctl.campaign.work import Policy, Show
+from labctl.campaign.workers import run_all
 from labctl.errors import (
     CaptureError,
     DeviceStable,
@@ -417,3 +419,21 @@ def test_a_hook_that_fails_is_told_and_never_ends_the_campaign(folder, monkeypat
     assert any(words in note for note in notes.notes)
     assert "hunter2" not in journal.read(folder.path).events[1].text  # what a command says may be anything
     assert [one[2] for one in attempts(folder)] == ["done", "failed", "done"]
+
+
+def test_a_budget_of_disk_is_that_of_all_benches_together(tmp_path):
+    first = campaign_folder(tmp_path / "one", 1)
+    work(first, Synthetic())
+    n_bytes = journal.read(first.path).attempts[0].capture_bytes
+    folder = campaign_folder(tmp_path / "night", 12)
+    items = tuple(replace(item, bench="left" if item.number % 2 else "right") for item in folder.campaign.items)
+    folder.campaign = replace(folder.campaign, items=items)
+    limit, tally = Budget(disk_bytes=5 * n_bytes // 2), Tally(("left", "right"))
+
+    def job(bench):
+        return lambda show, wish: run(folder, Synthetic(), bench, budget=limit, tally=tally, show=show, wish=wish)
+
+    endings = run_all({bench: job(bench) for bench in ("left", "right")}, Show(), Wish())
+    assert [ending.kind for ending in endings.values()] == ["budget", "budget"]
+    # With two stored there is room for more, and each bench may have seen that.
+    assert 3 <= len(journal.read(folder.path).attempts) <= 4
