@@ -6,18 +6,18 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instruments.errors import InstrumentError
 from instruments.protocols import PowerSwitch, Recorder
 from labctl import benchlock, boards
-from labctl.benchfile import BenchFile, parse_bench
+from labctl.benchfile import BenchFile, MeterSection, parse_bench
 from labctl.errors import ConfigError, DeviceTransient, FileFault, NobodyThere
 from labctl.fixture import FIXTURES, Fixture, connection_sentence, sim_command
 from labctl.model import Shunt, Supply, Wiring
-from labctl.simulation import Simulation
+from labctl.simulation import USUAL, Emulation, Simulation
 from labctl.units import parse, quantity
 from labctl.userfile import read_regular
 
@@ -138,18 +138,22 @@ class Bench:
 
     def describe(self) -> dict[str, Any]:
         """Return the facts about the bench that every capture and every JSON output carries."""
-        assert self.wiring.shunt is not None and self.wiring.supply is not None
+        assert self.wiring.supply is not None
+        shunt = self.wiring.shunt
+        across = {"meter": self.file.recorder.driver} if shunt is None else {
+            "shunt_ohm": shunt.resistance_ohm,
+            "shunt_tolerance_ratio": shunt.tolerance_ratio,
+            "wiring": shunt.wiring,
+        }
         facts = {
             "name": self.name,
             "emulated": self.emulated,
             "board": self.board["name"],
-            "shunt_ohm": self.wiring.shunt.resistance_ohm,
-            "shunt_tolerance_ratio": self.wiring.shunt.tolerance_ratio,
+            **across,
             "supply_v": self.wiring.supply.voltage_v,
             "supply_tolerance_ratio": self.wiring.supply.tolerance_ratio,
             "node": self.wiring.supply.node,
             "sensed": self.wiring.supply.sensed,
-            "wiring": self.wiring.shunt.wiring,
         }
         if self.simulation is not None:
             facts["seed"] = self.simulation.seed
@@ -200,33 +204,47 @@ def wiring_of(file: BenchFile, board: dict[str, Any]) -> Wiring:
     """
     node = file.supply.node
     voltage_v = file.supply.voltage_v or board["supply"][f"node_{node}_v"]
+    _check_supply(voltage_v, board)
+    supply = Supply(
+        voltage_v=voltage_v, tolerance_ratio=file.supply.tolerance_ratio, node=node, sensed=file.supply.sensed
+    )
+    threshold, hysteresis = board["pins"]["level_v"] / 2, board["pins"]["level_v"] / 10
+    if file.meter is not None:
+        return _metered(file.meter, supply, threshold, hysteresis)
     shunt = Shunt(
-        resistance_ohm=file.shunt.resistance_ohm,
-        tolerance_ratio=file.shunt.tolerance_ratio,
-        wiring=file.shunt.wiring,
-        decoupling_f=file.shunt.decoupling_f,
-        decoupling_tolerance_ratio=file.shunt.decoupling_tolerance_ratio,
+        resistance_ohm=file.resistor.resistance_ohm,
+        tolerance_ratio=file.resistor.tolerance_ratio,
+        wiring=file.resistor.wiring,
+        decoupling_f=file.resistor.decoupling_f,
+        decoupling_tolerance_ratio=file.resistor.decoupling_tolerance_ratio,
     )
     check_burden(shunt.resistance_ohm, board["supply"][f"node_{node}_v"], board)
-    _check_supply(voltage_v, board)
-    scope = file.scope
+    scope = file.oscilloscope
     two = shunt.wiring == "two-channel"
     return Wiring(
         shunt=shunt,
-        supply=Supply(
-            voltage_v=voltage_v,
-            tolerance_ratio=file.supply.tolerance_ratio,
-            node=node,
-            sensed=file.supply.sensed,
-            channel=f"CH{scope.supply_channel}" if scope.supply_channel else None,
-        ),
+        supply=replace(supply, channel=f"CH{scope.supply_channel}" if scope.supply_channel else None),
         shunt_channel=None if two else f"CH{scope.shunt_channel}",
         shunt_high_channel=f"CH{scope.shunt_high_channel}" if two else None,
         shunt_low_channel=f"CH{scope.shunt_low_channel}" if two else None,
         trigger_channel=f"CH{scope.trigger_channel}",
         trigger_edge=scope.trigger_edge,
-        threshold=board["pins"]["level_v"] / 2,
-        hysteresis=board["pins"]["level_v"] / 10,
+        threshold=threshold,
+        hysteresis=hysteresis,
+    )
+
+
+def _metered(meter: MeterSection, supply: Supply, threshold: float, hysteresis: float) -> Wiring:
+    """Build the wiring of a meter: it sees the current itself, and the windows by a level or as logic."""
+    windows = meter.window_channel or (meter.trigger if meter.trigger != "BNC" else None)
+    is_logic = windows is not None and windows.startswith("D")
+    return Wiring(
+        supply=replace(supply, channel=meter.voltage_channel),
+        shunt_channel=meter.current_channel,
+        trigger_channel=windows,
+        trigger_edge=meter.trigger_edge,
+        threshold=0.5 if is_logic else threshold,
+        hysteresis=0.5 if is_logic else hysteresis,
     )
 
 
@@ -278,12 +296,28 @@ def switch_off_others(file: BenchFile) -> None:
 
     Raises InstrumentError where one does not obey.
     """
+    for power in dict.fromkeys(dut.power for dut in file.duts):
+        if power not in ("meter", file.dut.power):
+            switch_off(file, power)
+
+
+def switch_off(file: BenchFile, power: str) -> None:
+    """Switch off what `power` of a board names; nothing where a person does it. Raises InstrumentError."""
+    if power == "manual":
+        return
     from instruments.registry import open_driver
 
-    for power in dict.fromkeys(dut.power for dut in file.duts):
-        if power not in ("manual", file.dut.power):
-            with contextlib.closing(open_driver("scpi-switch", power, timeout_s=OPEN_TIMEOUT_S)) as switch:
-                switch.set_output(False)
+    recorder = file.recorder
+    name, resource = (recorder.driver, recorder.resource) if power == "meter" else ("scpi-switch", power)
+    with contextlib.closing(open_driver(name, resource, timeout_s=OPEN_TIMEOUT_S)) as switch:
+        (supplying(switch, file) if power == "meter" else switch).set_output(False)
+
+
+def supplying(recorder: Recorder, file: BenchFile) -> PowerSwitch:
+    """Return the meter as the supply of the DUT. Raises ConfigError where it supplies nothing."""
+    if not isinstance(recorder, PowerSwitch):
+        raise ConfigError(f"[meter] driver = {file.recorder.driver!r} supplies nothing: name what does in [dut] power")
+    return recorder
 
 
 @contextlib.contextmanager
@@ -299,6 +333,7 @@ def open_bench(
     elf: Path | None = None,
     faults: Mapping[str, Any] | None = None,
     lock: bool = True,
+    emulation: Emulation = USUAL,
 ) -> Iterator[Bench]:
     """Open every instrument and the DUT; without a file start the emulated bench. Closes all on the way out.
 
@@ -307,14 +342,14 @@ def open_bench(
     `seed` draws the emulated bench's fixed errors, seed and `stream` what is random in time there; one seed with
     several streams is one bench at several times. `clock_hz` is one of the board's clocks, by default its first; `elf`
     is the image that the emulated DUT runs, by default the board's usual one; `faults` are what is wrong in its world
-    from the start (docs/emulated-faults.md). Raises Unsupported for a clock that the board has not, BusyFault where
-    another process has the bench.
+    from the start (docs/emulated-faults.md), `emulation` says which instruments are in it. Raises Unsupported for a
+    clock that the board has not, BusyFault where another process has the bench.
     """
     with contextlib.ExitStack() as stack:
         simulation = None
         if file is None:
             board = boards.at_clock(board_name or boards.DEFAULT, clock_hz)
-            simulation = Simulation(board, seed, stream=stream, elf=elf)
+            simulation = Simulation(board, seed, stream=stream, elf=elf, emulation=emulation)
             simulation.faults = dict(faults or {})
             file = overrides(simulation.bench_file())
             wiring = wiring_of(file, board)
@@ -347,19 +382,23 @@ def _open_all(
     from instruments.registry import open_driver
     from labctl.dut import Dut
 
+    table, section = ("meter" if file.meter else "scope"), file.recorder
     try:
-        scope = open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
+        scope = open_driver(section.driver, section.resource, timeout_s=OPEN_TIMEOUT_S)
     except DriverUnavailable as error:
-        raise ConfigError(f"[scope] driver = {file.scope.driver!r}: {error}") from error
+        raise ConfigError(f"[{table}] driver = {section.driver!r}: {error}") from error
     if not isinstance(scope, Recorder):
         scope.close()
-        raise ConfigError(f"[scope] driver = {file.scope.driver!r} records nothing: name an oscilloscope's driver")
+        raise ConfigError(f"[{table}] driver = {section.driver!r} records nothing: name the driver of what does")
     stack.callback(scope.close)
-    switch = None
     switch_off_others(file)
-    if file.dut.power != "manual":
+    switch: PowerSwitch | None = None
+    if file.dut.power == "meter":
+        switch = supplying(scope, file)
+    elif file.dut.power != "manual":
         switch = open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)
         stack.callback(switch.close)
+    if switch is not None:
         switch.set_output(True)
     watch = simulation.check if simulation is not None else lambda: None
     dut = Dut(file.dut.port, timeout_s=DUT_TIMEOUT_S, board=board["name"], watch=watch)

@@ -88,7 +88,6 @@ def open_links(subject: Subject, progress: Progress = lambda *_: None) -> Iterat
             _check_driver(links.file)
         except ConfigError as error:
             raise ConfigError(f"{subject.path}: {error}" if subject.path else str(error)) from error
-        links.findings.append(_about_file(subject, links))
         # The switch before the DUT, which needs its supply to answer.
         connections = (
             ("scope", "[scope] resource", _open_scope),
@@ -103,6 +102,8 @@ def open_links(subject: Subject, progress: Progress = lambda *_: None) -> Iterat
             except (LabctlError, InstrumentError) as error:
                 found = Finding(name, FAULT, f"{key}: {error}")
             links.findings.append(found)
+        # What the board typically draws hangs on the clock that the DUT has told.
+        links.findings.insert(0, _about_file(subject, links))
         yield links
 
 
@@ -139,9 +140,9 @@ def _planned(subject: Subject, stack: contextlib.ExitStack) -> Links:
 
 def _check_driver(file: BenchFile) -> None:
     """Raise ConfigError where the scope's driver is not there, or is none of a recorder."""
-    where = f"[scope] driver = {file.scope.driver!r}"
+    where = f"[scope] driver = {file.oscilloscope.driver!r}"
     try:
-        driver = load_driver(file.scope.driver)
+        driver = load_driver(file.oscilloscope.driver)
     except DriverUnavailable as error:
         raise ConfigError(f"{where}: {error}") from error
     if not issubclass(driver, Recorder):
@@ -166,10 +167,10 @@ def _about_file(subject: Subject, links: Links) -> Finding:
 
 def _open_scope(links: Links, stack: contextlib.ExitStack) -> Finding:
     """Open the oscilloscope; it is of use where it has the channels that the file names."""
-    scope = open_driver(links.file.scope.driver, links.file.scope.resource, timeout_s=OPEN_TIMEOUT_S)
+    scope = open_driver(links.file.oscilloscope.driver, links.file.oscilloscope.resource, timeout_s=OPEN_TIMEOUT_S)
     stack.callback(scope.close)
     links.identities.append(scope.identify())
-    finding = about_scope(scope, links.file.scope.driver, links.wiring)
+    finding = about_scope(scope, links.file.oscilloscope.driver, links.wiring)
     links.scope = scope if finding.status == OK else None
     return finding
 
@@ -193,6 +194,6 @@ def _open_dut(links: Links, stack: contextlib.ExitStack) -> Finding:
     """Open the DUT's port and let it say who it is; it is of use where its firmware fits."""
     dut = Dut(links.file.dut.port, timeout_s=DUT_TIMEOUT_S, board=links.board["name"])
     stack.callback(dut.close)
-    finding = about_dut(dut, links.board)
+    finding, links.board = about_dut(dut, links.board)
     links.dut = dut if finding.status == OK else None
     return finding

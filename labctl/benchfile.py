@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import unicodedata
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PrivateAttr, TypeAdapter, ValidationError
 
@@ -136,8 +136,28 @@ class ScopeSection(Section):
     shunt_bandwidth_limit: bool = True
 
 
+class MeterSection(Section):
+    """Say which meter measures the current itself, in the place of oscilloscope and shunt.
+
+    `trigger` is the channel or input whose first edge begins a recording, None for a meter without one;
+    `window_channel` the channel that shows the windows, by default the trigger where that is a channel of its own.
+    Without `voltage_channel` the supply's voltage is what [supply] says.
+    """
+
+    driver: Text
+    resource: Text
+    current_channel: Text = "I1"
+    voltage_channel: Text | None = None
+    trigger: Text | None = None
+    window_channel: Text | None = None
+    trigger_edge: Literal["rising", "falling"] = "rising"
+
+
 class DutSection(Section):
-    """Say which board it is, where its serial port is, and what switches its supply ("manual" asks the person)."""
+    """Say which board it is, where its serial port is, and what switches its supply.
+
+    `power` is "manual" for a person who is asked, "meter" for the meter that supplies it, or the address of a supply.
+    """
 
     board: Text
     port: Text
@@ -145,14 +165,41 @@ class DutSection(Section):
 
 
 class BenchFile(Section):
-    """One bench file. `dut` is the board that is measured, by default the first where the file lists several."""
+    """One bench file: an oscilloscope at a shunt, or a meter.
+
+    `dut` is the board that is measured, by default the first where the file lists several.
+    """
 
     bench: BenchSection = BenchSection()
     supply: SupplySection = SupplySection()
-    shunt: ShuntSection
-    scope: ScopeSection
+    shunt: ShuntSection | None = None
+    scope: ScopeSection | None = None
+    meter: MeterSection | None = None
     dut: DutSection
     _listed: tuple[DutSection, ...] = PrivateAttr(default=())
+
+    @property
+    def recorder(self) -> ScopeSection | MeterSection:
+        """Return what records: the oscilloscope, or the meter."""
+        return self.meter or self.oscilloscope
+
+    @property
+    def oscilloscope(self) -> ScopeSection:
+        """Return the oscilloscope's table. Raises ConfigError for a bench that measures by a meter."""
+        if self.scope is None:
+            raise ConfigError(self._no("an oscilloscope"))
+        return self.scope
+
+    @property
+    def resistor(self) -> ShuntSection:
+        """Return the shunt's table. Raises ConfigError for a bench that measures by a meter."""
+        if self.shunt is None:
+            raise ConfigError(self._no("a shunt"))
+        return self.shunt
+
+    def _no(self, what: str) -> str:
+        return (f"bench {self.bench.name!r} measures by a meter ([meter]), and this takes {what}: name a bench file "
+                "with [scope] and [shunt]")
 
     @property
     def duts(self) -> tuple[DutSection, ...]:
@@ -177,7 +224,7 @@ class BenchFile(Section):
         """Return a copy in which values from the command line override the file's."""
         update: dict[str, Any] = {}
         if shunt_ohm is not None:
-            update["shunt"] = self.shunt.model_copy(update={"resistance_ohm": shunt_ohm})
+            update["shunt"] = self.resistor.model_copy(update={"resistance_ohm": shunt_ohm})
         if supply_v is not None:
             update["supply"] = self.supply.model_copy(update={"voltage_v": supply_v})
         return self.model_copy(update=update)
@@ -196,12 +243,30 @@ def parse_bench(table: dict[str, Any], where: str) -> BenchFile:
         _check_duts(file.duts, where)
     else:
         file = _validated(table, where)
-    if file.shunt.wiring == "two-channel" and None in (file.scope.shunt_high_channel, file.scope.shunt_low_channel):
+    _check_recorder(file, where)
+    return file
+
+
+def _check_recorder(file: BenchFile, where: str) -> None:
+    """Raise ConfigError unless there is either a meter, or an oscilloscope with its shunt."""
+    scope, shunt = file.scope, file.shunt
+    if file.meter is not None:
+        other = "scope" if scope is not None else "shunt"
+        if scope is not None or shunt is not None:
+            raise ConfigError(f"{where}: [meter] measures the current itself, so [{other}] has no place beside it: "
+                              "take one of them out")
+        return
+    if scope is None or shunt is None:
+        name = "scope" if scope is None else "shunt"
+        raise ConfigError(f"{where}: [{name}] is missing; a bench has [scope] and [shunt], or [meter] alone")
+    meters = [f"[[dut]] {dut.board}" if len(file.duts) > 1 else "[dut]" for dut in file.duts if dut.power == "meter"]
+    if meters:
+        raise ConfigError(f"{where}: {meters[0]} power = \"meter\", and this bench has no [meter]")
+    if shunt.wiring == "two-channel" and None in (scope.shunt_high_channel, scope.shunt_low_channel):
         raise ConfigError(
             f"{where}: [shunt] wiring = \"two-channel\" needs shunt_high_channel and shunt_low_channel in [scope]"
         )
-    _check_channels(file, where)
-    return file
+    _check_channels(scope, shunt, where)
 
 
 def _validated(table: dict[str, Any], where: str, part: str = "") -> BenchFile:
@@ -221,10 +286,9 @@ def _check_duts(duts: tuple[DutSection, ...], where: str) -> None:
             raise ConfigError(f"{where}: [[dut]] {key} = {twice!r} stands there twice: each board needs its own")
 
 
-def _check_channels(file: BenchFile, where: str) -> None:
+def _check_channels(scope: ScopeSection, shunt: ShuntSection, where: str) -> None:
     """Raise ConfigError where one channel of the scope is asked to see two things."""
-    scope = file.scope
-    two = file.shunt.wiring == "two-channel"
+    two = shunt.wiring == "two-channel"
     uses = {
         key: getattr(scope, key)
         for key in (*(("shunt_high_channel", "shunt_low_channel") if two else ("shunt_channel",)), "trigger_channel")
@@ -260,26 +324,28 @@ def _reason(problem: dict[str, Any]) -> str:
 
 def is_required(section: str, name: str) -> bool:
     """Tell whether a key must be given in every bench file."""
-    return _section(section).model_fields[name].is_required()
+    return section_type(section).model_fields[name].is_required()
 
 
 def default_of(section: str, name: str) -> Any:
     """Return what holds where a key is left out, None where that is nothing."""
-    return None if is_required(section, name) else _section(section).model_fields[name].default
+    return None if is_required(section, name) else section_type(section).model_fields[name].default
 
 
 def check_value(section: str, name: str, value: Any) -> Any:
     """Check one value by itself, as `parse_bench` would, and return it converted. Raises ConfigError."""
-    annotation: Any = _section(section).model_fields[name].rebuild_annotation()
+    annotation: Any = section_type(section).model_fields[name].rebuild_annotation()
     try:
         return TypeAdapter(annotation).validate_python(value)
     except ValidationError as error:
         raise ConfigError("; ".join(_reason(dict(problem)) for problem in error.errors())) from error
 
 
-def _section(name: str) -> type[BaseModel]:
-    return BenchFile.model_fields[name].annotation  # type: ignore[return-value]
+def section_type(name: str) -> type[BaseModel]:
+    """Return the model of one table."""
+    annotation: Any = BenchFile.model_fields[name].annotation
+    return next((one for one in get_args(annotation) if one is not type(None)), annotation)
 
 
 def _valid_keys(path: list[str]) -> list[str]:
-    return list((_section(path[0]) if path else BenchFile).model_fields)
+    return list((section_type(path[0]) if path else BenchFile).model_fields)

@@ -55,9 +55,9 @@ def hold(file: BenchFile) -> Iterator[None]:
 
 
 def addresses(file: BenchFile) -> tuple[str, ...]:
-    """List the addresses of a bench's parts: oscilloscope, and port and supply's switch of each board."""
+    """List the addresses of a bench's parts: oscilloscope or meter, and port and supply's switch of each board."""
     of_boards = (address for dut in file.duts for address in (dut.port, dut.power))
-    return tuple(dict.fromkeys((file.scope.resource, *(address for address in of_boards if address != "manual"))))
+    return tuple(dict.fromkeys((file.recorder.resource, *(one for one in of_boards if one not in ("manual", "meter")))))
 
 
 def spellings(address: str) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def _in_force(key: Key, value: Any, file: BenchFile) -> bool:
     """Tell whether a key is written as a setting; every other holds its default, or nothing."""
     if value is None:
         return False
-    unused = not key.asked or (key.name == "shunt_channel" and file.shunt.wiring == "two-channel")
+    unused = not key.asked or (key.name == "shunt_channel" and file.resistor.wiring == "two-channel")
     return not (unused and value == default_of(*key.id))
 
 

@@ -193,7 +193,7 @@ def channels_of(wiring: Wiring) -> tuple[str, ...]:
 
 def channel_settings(bench: Bench, name: str, range_v: float, offset_v: float) -> ChannelSettings:
     """Ask for a channel of the shunt at a range and offset, with the bench's probe and bandwidth limit."""
-    scope = bench.file.scope
+    scope = bench.file.oscilloscope
     return ChannelSettings(
         name,
         range_v=range_v,
@@ -205,7 +205,7 @@ def channel_settings(bench: Bench, name: str, range_v: float, offset_v: float) -
 
 def _range_limits_v(bench: Bench) -> tuple[float, float]:
     """Return the scope's limits at the probe's tip."""
-    limits, ratio = bench.scope.capabilities(), bench.file.scope.shunt_probe_ratio
+    limits, ratio = bench.scope.capabilities(), bench.file.oscilloscope.shunt_probe_ratio
     return limits.range_min_v * ratio, limits.range_max_v * ratio
 
 

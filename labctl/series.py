@@ -105,7 +105,7 @@ def trigger_settings(bench: Bench) -> tuple[ChannelSettings, TriggerSettings]:
     name = bench.wiring.trigger_channel
     assert name is not None
     channel = ChannelSettings(
-        name, range_v=2 * level_v, offset_v=level_v / 2, probe_ratio=bench.file.scope.trigger_probe_ratio
+        name, range_v=2 * level_v, offset_v=level_v / 2, probe_ratio=bench.file.oscilloscope.trigger_probe_ratio
     )
     return channel, TriggerSettings(name, level_v=level_v / 2, edge=bench.wiring.trigger_edge)
 

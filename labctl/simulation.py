@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,29 @@ CONTROL_BYTES_MAX = 1 << 26
 
 SHUNT_OHM = 1.3
 DECOUPLING_F = 4.7e-6
+
+
+# Drivers of the emulated oscilloscopes by their models.
+SCOPES = {"infiniivision": "keysight-infiniivision", "dho800": "rigol-dho800"}
+# The emulated meters: driver, and what [meter] of their bench says. Each is the DUT's supply too.
+METERS: dict[str, dict[str, str]] = {
+    "n6705": {"driver": "keysight-n6705", "trigger": "PIN1", "window_channel": "V2"},
+    "ppk2": {"driver": "nordic-ppk2", "trigger": "D0"},
+    "energytrace": {"driver": "ti-energytrace"},
+}
+TRANSPORTS = ("socket", "hislip", "vxi11")
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """Which instruments the emulated bench has: an oscilloscope by its transport, or a meter in its place."""
+
+    scope: str = "infiniivision"
+    transport: str = "socket"
+    meter: str | None = None
+
+
+USUAL = Emulation()
 
 
 def default_elf(board: str) -> Path:
@@ -114,8 +138,17 @@ class Simulation:
     random in time (noise, the phase of the samples): runs of one seed are the same bench at other times.
     """
 
-    def __init__(self, board: dict[str, Any], seed: int, *, stream: int = 0, elf: Path | None = None) -> None:
+    def __init__(
+        self,
+        board: dict[str, Any],
+        seed: int,
+        *,
+        stream: int = 0,
+        elf: Path | None = None,
+        emulation: Emulation = USUAL,
+    ) -> None:
         self.board = board
+        self.emulation = emulation
         self.seed = seed
         self.stream = stream
         self.elf = elf or default_elf(board["name"])
@@ -127,15 +160,15 @@ class Simulation:
 
     def bench_file(self) -> BenchFile:
         """Return the emulated bench as a bench file would describe it, addresses still open."""
-        return parse_bench(
-            {
-                "bench": {"name": "emulated"},
-                "shunt": {"resistance_ohm": SHUNT_OHM, "decoupling_f": DECOUPLING_F},
-                "scope": {"driver": "keysight-infiniivision", "resource": "emulated"},
-                "dut": {"board": self.board["name"], "port": "emulated", "power": "emulated"},
-            },
-            "emulated bench",
-        )
+        emulation = self.emulation
+        dut = {"board": self.board["name"], "port": "emulated", "power": "meter" if emulation.meter else "emulated"}
+        recorder: dict[str, Any] = {
+            "shunt": {"resistance_ohm": SHUNT_OHM, "decoupling_f": DECOUPLING_F},
+            "scope": {"driver": SCOPES[emulation.scope], "resource": "emulated"},
+        }
+        if emulation.meter is not None:
+            recorder = {"meter": {**METERS[emulation.meter], "resource": "emulated"}}
+        return parse_bench({"bench": {"name": "emulated"}, **recorder, "dut": dut}, "emulated bench")
 
     def start(self, file: BenchFile) -> None:
         """Start the simulator with the bench's nominal values and wait for its addresses.
@@ -155,23 +188,12 @@ class Simulation:
             "elf": str(self.elf),
             "seed": self.seed,
             "stream": self.stream,
-            "shunt": {
-                "resistance_ohm": file.shunt.resistance_ohm,
-                "tolerance_ratio": file.shunt.tolerance_ratio,
-            },
+            **self._instruments(file),
             "supply": {
                 "voltage_v": self.board["supply"]["node_mcu_v"],
                 "tolerance_ratio": file.supply.tolerance_ratio,
             },
-            "decoupling": {
-                "capacitance_f": file.shunt.decoupling_f or 0.0,
-                "tolerance_ratio": file.shunt.decoupling_tolerance_ratio,
-            },
             "crystal": {"tolerance_ratio": self.board["crystal_tolerance_ratio"]},
-            "wiring": {
-                "shunt_channel": file.scope.shunt_channel,
-                "trigger_channel": file.scope.trigger_channel,
-            },
             "faults": self.faults,
         }
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in stop()
@@ -188,6 +210,26 @@ class Simulation:
             self._process.stdin.close()
         self.addresses = self._read_addresses()
         self._control = Control(self.addresses["control"])
+
+    def _instruments(self, file: BenchFile) -> dict[str, Any]:
+        """Tell the simulator what records, and what it is connected to."""
+        if self.emulation.meter is not None:
+            return {
+                "meter": {"kind": self.emulation.meter},
+                "shunt": {"resistance_ohm": 0.0, "tolerance_ratio": 0.0},
+                "decoupling": {"capacitance_f": DECOUPLING_F, "tolerance_ratio": 0.2},
+                "wiring": {"shunt_channel": 1, "trigger_channel": 2},
+            }
+        shunt, scope = file.resistor, file.oscilloscope
+        return {
+            "scope": {"model": self.emulation.scope, "transport": self.emulation.transport},
+            "shunt": {"resistance_ohm": shunt.resistance_ohm, "tolerance_ratio": shunt.tolerance_ratio},
+            "decoupling": {
+                "capacitance_f": shunt.decoupling_f or 0.0,
+                "tolerance_ratio": shunt.decoupling_tolerance_ratio,
+            },
+            "wiring": {"shunt_channel": scope.shunt_channel, "trigger_channel": scope.trigger_channel},
+        }
 
     def _read_addresses(self) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
@@ -218,10 +260,12 @@ class Simulation:
 
     def addressed(self, file: BenchFile) -> BenchFile:
         """Return the bench file with the simulator's addresses filled in."""
+        name = "meter" if file.meter else "scope"
+        power = {} if file.meter else {"power": self.addresses["power"]}
         return file.model_copy(
             update={
-                "scope": file.scope.model_copy(update={"resource": self.addresses["scope"]}),
-                "dut": file.dut.model_copy(update={"port": self.addresses["dut"], "power": self.addresses["power"]}),
+                name: file.recorder.model_copy(update={"resource": self.addresses[name]}),
+                "dut": file.dut.model_copy(update={"port": self.addresses["dut"], **power}),
             }
         )
 

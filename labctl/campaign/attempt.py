@@ -73,17 +73,21 @@ class BenchMeasurer(Measurer):
         if file is None:
             return  # the next attempt has a new simulator
         from instruments.registry import open_driver
-        from labctl.bench import OPEN_TIMEOUT_S
+        from labctl.bench import OPEN_TIMEOUT_S, switch_off
 
-        with contextlib.closing(open_driver(file.scope.driver, file.scope.resource, timeout_s=OPEN_TIMEOUT_S)) as scope:
-            scope.identify()
-        _switch_off(file.for_board(item.board).dut.power)
+        recorder = file.recorder
+        with contextlib.closing(open_driver(recorder.driver, recorder.resource, timeout_s=OPEN_TIMEOUT_S)) as found:
+            found.identify()
+        switch_off(file, file.for_board(item.board).dut.power)
 
     def make_safe(self) -> None:
         """Switch off the supply of every board that has a switch."""
-        if self._station.file is not None:
-            for power in dict.fromkeys(dut.power for dut in self._station.file.duts):
-                _switch_off(power)
+        file = self._station.file
+        if file is not None:
+            from labctl.bench import switch_off
+
+            for power in dict.fromkeys(dut.power for dut in file.duts):
+                switch_off(file, power)
 
 
 @contextlib.contextmanager
@@ -145,16 +149,6 @@ def _other_firmware(bench: Bench, item: Item) -> str:
     if other := mismatch(bench.board, bench.dut.manifest(), item.operation):
         return f"built with {other}"
     return "" if item.operation.name in bench.dut.list_operations() else f"without {item.operation.name}"
-
-
-def _switch_off(power: str) -> None:
-    if power == "manual":
-        return
-    from instruments.registry import open_driver
-    from labctl.bench import OPEN_TIMEOUT_S
-
-    with contextlib.closing(open_driver("scpi-switch", power, timeout_s=OPEN_TIMEOUT_S)) as switch:
-        switch.set_output(False)
 
 
 def _nobody(sentence: str) -> NoReturn:

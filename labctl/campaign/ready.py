@@ -135,7 +135,7 @@ def facts(plan: Plan, section: BenchSection) -> dict[str, Any]:
     if file is None:
         file = Simulation(boards.load(section.boards[0]), plan.bench_seed(section.name)).bench_file()
     values = overrides(file).model_dump()
-    tables = {name: values[name] for name in ("supply", "shunt", "scope")}
+    tables = {name: values[name] for name in ("supply", "shunt", "scope", "meter") if values[name] is not None}
     seed = {"seed": plan.bench_seed(section.name)} if emulated else {}
     readings = {
         "zero_reading": None if section.zero is None else _content(plan.path_of(section.zero)),
@@ -175,10 +175,10 @@ def secrets(plan: Plan, found: Sequence[Station]) -> dict[str, str]:
             if name and "." in name:  # another may be any word
                 hidden |= {name: mark, str(plan.path_of(name)): mark}
     for file in (station.file for station in found if station.file is not None):
-        hidden |= scrub.secrets_of(file.scope.resource, "the oscilloscope")
+        hidden |= scrub.secrets_of(file.recorder.resource, "the meter" if file.meter else "the oscilloscope")
         for dut in file.duts:
             hidden |= scrub.secrets_of(dut.port, "the DUT")
-            if dut.power != "manual":
+            if dut.power not in ("manual", "meter"):
                 hidden |= scrub.secrets_of(dut.power, "the supply's switch")
     return hidden
 
@@ -191,7 +191,8 @@ def _station(plan: Plan, section: BenchSection, items: Sequence[Item], stage: St
 
     def checked(of: BenchFile) -> BenchFile:
         of = overrides(of)
-        check_resistance(dated, of.shunt.resistance_ohm)
+        if of.shunt is not None:
+            check_resistance(dated, of.shunt.resistance_ohm)
         return of
 
     return Station(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from instruments.protocols import Recorder
+from labctl import boards
 from labctl.analysis.finding import FAULT, OK, Finding
 from labctl.bench import Bench
 from labctl.checkup.stages import Seen
@@ -19,12 +20,13 @@ _NEEDED = {"null", "busy"}
 
 def look_at_scope(bench: Bench, _: Seen) -> Iterator[Finding]:
     """See whether the oscilloscope has the channels that the bench file names."""
-    yield about_scope(bench.scope, bench.file.scope.driver, bench.wiring)
+    yield about_scope(bench.scope, bench.file.oscilloscope.driver, bench.wiring)
 
 
 def look_at_dut(bench: Bench, _: Seen) -> Iterator[Finding]:
-    """See whether the DUT runs firmware that fits board and labctl."""
-    yield about_dut(bench.dut, bench.board)
+    """See whether the DUT runs firmware that fits board and labctl, and go by its clock from here on."""
+    finding, bench.board = about_dut(bench.dut, bench.board)
+    yield finding
 
 
 def about_scope(scope: Recorder, driver: str, wiring: Wiring) -> Finding:
@@ -41,17 +43,19 @@ def about_scope(scope: Recorder, driver: str, wiring: Wiring) -> Finding:
     return Finding("scope", OK, f"{what}: shunt on {' and '.join(wanted[:-1])}, trigger on {wanted[-1]}")
 
 
-def about_dut(dut: Dut, board: Mapping[str, Any]) -> Finding:
-    """Ask a DUT who it is, and judge whether its firmware fits board and labctl."""
+def about_dut(dut: Dut, board: Mapping[str, Any]) -> tuple[Finding, dict[str, Any]]:
+    """Ask a DUT who it is, and judge whether its firmware fits board and labctl.
+
+    Gives the board's data at the clock that the DUT says as well: that of its firmware, one of those that it has.
+    """
     said = dut.hello()
-    clock_hz, stated_hz = float(said["clock_hz"]), float(board["clock_hz"])
+    clock_hz, clocks_hz = float(said["clock_hz"]), board["clocks_hz"]
     lacking = sorted(_NEEDED - set(dut.list_operations()))
     compiler = dut.manifest().get("compiler", "unknown compiler")
     what = f"{said['board']}, {quantity(clock_hz, 'Hz')} from its {said['clock']}, firmware {said['build']}, {compiler}"
     if lacking:
-        return Finding("DUT", FAULT, f"{what}: it does not know {', '.join(lacking)}: flash labctl's firmware")
-    if clock_hz != stated_hz:
-        return Finding(
-            "DUT", FAULT, f"{what}: the board's data say {quantity(stated_hz, 'Hz')}: flash the firmware of this labctl"
-        )
-    return Finding("DUT", OK, what)
+        return Finding("DUT", FAULT, f"{what}: it does not know {', '.join(lacking)}: flash labctl's firmware"), {**board}
+    if clock_hz not in clocks_hz:
+        known = " or ".join(quantity(float(hz), "Hz") for hz in clocks_hz)
+        return Finding("DUT", FAULT, f"{what}: the board's data say {known}: flash the firmware of this labctl"), {**board}
+    return Finding("DUT", OK, what), boards.at_clock(board["name"], clock_hz)

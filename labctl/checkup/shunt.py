@@ -31,7 +31,7 @@ def look_at_shunt(bench: Bench, seen: Seen) -> Iterator[Finding]:
     bench.dut.self_test(_FORGOTTEN)
     bench.dut.prepare(_FORGOTTEN, _PAUSE_S)
     on, seen.wide = _read_waiting(bench)
-    probe_ratio = bench.file.scope.shunt_probe_ratio
+    probe_ratio = bench.file.oscilloscope.shunt_probe_ratio
     off_screen = [name for name in shunt_channels(bench) if not on_screen(on.channels[name])]
     if off_screen:
         yield Finding(
@@ -76,7 +76,7 @@ def at_range(found: Finding, channel: Channel) -> Finding:
 
 def _read_waiting(bench: Bench) -> tuple[Record, tuple[ChannelSettings, ...]]:
     """Read the shunt's channels at ranges that show either sign; give the settings as well."""
-    limits, ratio = bench.scope.capabilities(), bench.file.scope.shunt_probe_ratio
+    limits, ratio = bench.scope.capabilities(), bench.file.oscilloscope.shunt_probe_ratio
     shunt, supply = bench.wiring.shunt, bench.wiring.supply
     assert shunt is not None and supply is not None
     drop_v = shunt.resistance_ohm * bench.board["supply"]["current_max_a"]

@@ -63,7 +63,7 @@ def look_at_trigger(bench: Bench, _seen: Seen) -> Iterator[Finding]:
         yield swap
         return
     yield judge.judge_trigger(
-        line, others, bench.wiring, board, series, record.dt_s, bench.file.scope.trigger_probe_ratio
+        line, others, bench.wiring, board, series, record.dt_s, bench.file.oscilloscope.trigger_probe_ratio
     )
     supply = bench.wiring.supply
     # An inverted line, or one with too many edges, tells the rail all the same.

@@ -112,7 +112,7 @@ def command(
 
     def overrides(found: BenchFile) -> BenchFile:
         found = found.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v)
-        check_resistance(dated, found.shunt.resistance_ohm)
+        check_resistance(dated, found.resistor.resistance_ohm)
         return found
 
     report = Report(power=power, figures=True)

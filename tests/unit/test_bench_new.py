@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labctl import cli
-from labctl.benchfile import BenchFile, default_of, is_required, parse_bench
+from labctl.benchfile import BenchFile, default_of, is_required, parse_bench, section_type
 from labctl.benchkeys import KEYS, SECTIONS
 from labctl.benchnew import Draft, read
 from labctl.benchtext import render
@@ -52,10 +52,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_every_key_of_the_bench_file_is_in_the_table_once():
-    fields = {(s, n) for s, f in BenchFile.model_fields.items() for n in f.annotation.model_fields}
+    # `labctl bench new` makes benches with an oscilloscope; [meter] is written by hand.
+    fields = {(s, n) for s in BenchFile.model_fields if s != "meter" for n in section_type(s).model_fields}
     assert [key.id for key in KEYS] == list(dict.fromkeys(key.id for key in KEYS))
     assert {key.id for key in KEYS} == fields
-    assert list(SECTIONS) == list(BenchFile.model_fields)
+    assert list(SECTIONS) == [s for s in BenchFile.model_fields if s != "meter"]
     assert len({key.option for key in KEYS}) == len(KEYS)
 
 
@@ -69,7 +70,7 @@ def test_the_table_says_the_default_choices_and_an_example_that_hold(key):
         assert default_of(*key.id) is None
     if key.example:
         read(key, key.example)
-    annotation = BenchFile.model_fields[key.section].annotation.model_fields[key.name].annotation
+    annotation = section_type(key.section).model_fields[key.name].annotation
     assert key.choices == (typing.get_args(annotation) if typing.get_origin(annotation) is typing.Literal else ())
 
 
