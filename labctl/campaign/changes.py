@@ -8,7 +8,6 @@ from typing import Any
 
 from labctl.boards import clock_text
 from labctl.campaign.model import Item
-from labctl.campaign.plan import Plan
 from labctl.errors import ConfigError
 
 _N_NAMED = 5
@@ -41,26 +40,6 @@ def compare(frozen: Sequence[Item], plan_items: Sequence[Item]) -> Changes:
     removed = tuple(item for item in frozen if item.key not in wanted)
     reasons = [f"{reason} ({_several(n)})" for reason, n in _counted(reason for _, reason in changed).items()]
     return Changes(added, changed, removed, (*reasons, *_removals(removed, plan_items)))
-
-
-def settings_changed(frozen: Plan, edited: Plan) -> tuple[str, ...]:
-    """Say which settings beside the items are another now and would make old and new results differ in kind."""
-    pairs = [
-        ("[campaign] name", frozen.campaign.name, edited.campaign.name),
-        ("[campaign] seed", frozen.campaign.seed, edited.campaign.seed),
-        ("[campaign] power", frozen.campaign.power, edited.campaign.power),
-    ]
-    after = {bench.name: bench for bench in edited.benches}
-    for bench in frozen.benches:
-        if bench.name not in after:
-            continue  # its items are missing or on another bench, which `compare` says
-        other = after[bench.name]
-        pairs += [
-            (f"bench {bench.name}: shunt", bench.shunt_ohm, other.shunt_ohm),
-            (f"bench {bench.name}: supply", bench.supply_v, other.supply_v),
-            (f"bench {bench.name}: emulated", bench.emulated, other.emulated),
-        ]
-    return tuple(_changed(what, before, now) for what, before, now in pairs if before != now)
 
 
 def refuse(changes: Changes, settings: Sequence[str] = ()) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labctl import boards
-from labctl.campaign.changes import compare, refuse, settings_changed
+from labctl.campaign.changes import compare, refuse
 from labctl.campaign.estimate import CAPTURE_BYTES, estimate, item_s
 from labctl.campaign.items import expand, expansion, schedule
 from labctl.campaign.plan import parse_plan
@@ -317,27 +317,6 @@ def test_fewer_baselines_are_refused():
     changes = compare(expand(plan_of(more=in_between(1, 1))), expand(plan_of(more=in_between(4, 1))))
     assert len(changes.removed) == 12
     assert len(changes.reasons) == 1 and changes.reasons[0].startswith("12 baselines of when the campaign began")
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"name": "m"}, "[campaign] name was n when the campaign began and is m now"),
-        ({"seed": 2}, "[campaign] seed was 1"),
-        ({"power": "supply"}, "[campaign] power was dut"),
-        ({"more": "[bench]\nshunt = 2\n"}, "bench bench: shunt was nothing when the campaign began and is 2.0 now"),
-        ({"more": '[bench]\nfile = "x"\n'}, "bench bench: emulated"),
-    ],
-)
-def test_settings_that_change_results_are_told(changed, words):
-    (told,) = settings_changed(plan_of(), plan_of(**changed))
-    assert told.startswith(words)
-
-
-def test_settings_that_change_no_result_may_change():
-    budget = '[budget]\nmax_time = "1 h"\n'
-    other = plan_of(order="listed", attempts=9, backoff="9 s", temperature_degc=20, more=budget)
-    assert settings_changed(plan_of(), other) == ()
 
 
 def test_the_estimate_grows_with_runs_and_is_the_longest_bench():

@@ -138,3 +138,9 @@ def test_name_and_seed():
         "[campaign] name was day when the campaign began and is night now",
         "[campaign] seed was 5 when the campaign began and is 1 now",
     )
+
+
+def test_settings_that_change_no_result_may_change():
+    more = 'order = "listed"\nattempts = 9\nbackoff = "9 s"\ntemperature_degc = 20\n[factors]'
+    other = parse_plan(PLAN.replace("[factors]", more) + '[budget]\nmax_time = "1 h"\n', "plan.toml")
+    assert settings.changed(begin(parse_plan(PLAN, "plan.toml")), other) == ()
