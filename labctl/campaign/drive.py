@@ -101,7 +101,7 @@ def resume(
         _take_over(folder, plan, show)
         past = journal.read(path)
         if options.retry_failed:
-            recheck.take_damaged_again(folder, past, Clocks().utc_text(), show.stage, show.note)
+            recheck.take_damaged_again(folder, past, options.clocks.utc_text(), show.stage, show.note)
             past = journal.read(path)
         recheck.keep_unacknowledged(folder, past, _left(folder, past, options), show.note)
         with _ready(plan, _left(folder, past, options), path, past, show) as stations:
