@@ -19,13 +19,14 @@ from labctl.firmware_source import stale_sentence
 from labctl.measure import Plan, Progress, measure
 from labctl.model import MissingRow, Operation
 from labctl.operations import NAMES, OF_IMAGE, parts, spelled
+from labctl.simulation import USUAL, Emulation
 
 N_STEPS_BESIDE = 2  # of a measurement, besides its operations
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What to measure, and on which bench: `file` None is the emulated one, drawn from `seed`.
+    """What to measure, and on which bench: `file` None is the emulated one, drawn from `seed`, with `emulation` in it.
 
     `plan` holds what is the same for every group; its operations are not looked at. `note` is told what to know of the
     firmware that is measured.
@@ -38,6 +39,7 @@ class Survey:
     ask: Callable[[str], object]
     seed: int = 1
     note: Callable[[str], object] = lambda _: None
+    emulation: Emulation = USUAL
 
 
 def refuse_row(row: MissingRow) -> None:
@@ -138,6 +140,7 @@ def _measure(
         seed=wanted.seed,
         clock_hz=group.image.clock_hz,
         elf=group.image.path if wanted.file is None else None,
+        emulation=wanted.emulation,
     ) as bench:
         if bench.simulation is None:
             left[:] = _flashed(wanted, choice, group, bench)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,11 +21,34 @@ from labctl.cli.options import (
 )
 from labctl.errors import ConfigError
 
+if TYPE_CHECKING:
+    from labctl.simulation import Emulation
+
+
+def _emulation(scope: str | None, transport: str | None, meter: str | None, shunt_ohm: float | None) -> Emulation:
+    """Put together what the emulated bench measures with. Raises ConfigError for what excludes each other."""
+    from labctl.simulation import USUAL, Emulation
+
+    if meter is not None:
+        beside = {"--scope": scope, "--transport": transport, "--shunt": shunt_ohm}
+        if named := [option for option, value in beside.items() if value is not None]:
+            raise ConfigError(f"--meter measures the current itself, so {' and '.join(named)} has no place beside it")
+        return Emulation(meter=meter)
+    if scope is None and transport is None:
+        return USUAL
+    return Emulation(scope or USUAL.scope, transport or USUAL.transport)
+
 
 @click.command()
 @shunt_option
 @click.option("--supply", "supply_v", type=Quantity("V"), help="Voltage of the shunt's node [default: the board's].")
 @click.option("--bench", "bench_path", type=click.Path(path_type=Path), help="Bench file [default: ./bench.toml].")
+@click.option("--scope", type=click.Choice(["infiniivision", "dho800"]), help="Oscilloscope of the emulated bench "
+              "[default: infiniivision].")
+@click.option("--transport", type=click.Choice(["socket", "hislip", "vxi11"]), help="How that is reached [default: "
+              "socket].")
+@click.option("--meter", type=click.Choice(["n6705", "ppk2", "energytrace"]), help="Measure by this meter on the "
+              "emulated bench, without a shunt.")
 @click.option("--board", "boards", multiple=True, help=f"{BOARDS_TEXT} [default: the bench "
               "file's, or stm32vldiscovery].")
 @click.option("--op", "names", multiple=True, metavar="NAME", help=f"{OPERATIONS_TEXT} "
@@ -62,6 +86,9 @@ def command(
     shunt_ohm: float | None,
     supply_v: float | None,
     bench_path: Path | None,
+    scope: str | None,
+    transport: str | None,
+    meter: str | None,
     boards: tuple[str, ...],
     names: tuple[str, ...],
     sizes: tuple[int, ...],
@@ -92,9 +119,15 @@ def command(
     from labctl.combinations import Choice
     from labctl.dated import check_resistance, read_dated
     from labctl.measure import Plan
+    from labctl.simulation import USUAL
     from labctl.survey import Survey, survey
 
-    file = find_bench_file(bench_path)
+    emulation = _emulation(scope, transport, meter, shunt_ohm)
+    # Who names an instrument of the emulated bench means that bench, whatever file lies about.
+    file = find_bench_file(bench_path) if emulation is USUAL or bench_path is not None else None
+    if file is not None and emulation is not USUAL:
+        raise ConfigError("--scope, --transport and --meter choose an instrument of the emulated bench; with --bench "
+                          "the file says what measures: leave one of them out")
     if zero is not None and not zero.is_file():
         raise ConfigError(f"--zero {zero} is no file: name a capture")
     plan = Plan(
@@ -112,14 +145,15 @@ def command(
 
     def overrides(found: BenchFile) -> BenchFile:
         found = found.with_values(shunt_ohm=shunt_ohm, supply_v=supply_v)
-        check_resistance(dated, found.resistor.resistance_ohm)
+        if found.shunt is not None:
+            check_resistance(dated, found.shunt.resistance_ohm)
         return found
 
     report = Report(power=power, figures=True)
     n_complete = n_shown = 0
     try:
         with Output(quiet=as_json, lines=True) as output:
-            wanted = Survey(choice, plan, file, overrides, output.ask, seed, output.note)
+            wanted = Survey(choice, plan, file, overrides, output.ask, seed, output.note, emulation)
             for path in survey(wanted, output.progress, report.lack):
                 n_complete += 1
                 report.add_or_lack(path)
