@@ -17,9 +17,10 @@ from typing import Any
 from labctl.analysis.result import analyze
 from labctl.analysis.statistics import student_factor, summarize
 from labctl.campaign import journal
-from labctl.campaign.folder import CAMPAIGN
+from labctl.campaign.folder import CAMPAIGN, PLAN
 from labctl.campaign.model import Campaign
 from labctl.campaign.pack import Pack
+from labctl.campaign.plan import parse_plan
 from labctl.campaign.rowcache import RowCache
 from labctl.campaign.source import Source, open_source, place_of
 from labctl.campaign.state import ItemStatus
@@ -43,11 +44,12 @@ def campaign_table(folder: Path, format: str = "csv") -> str:
 
 
 def load_rows(
-    paths: Sequence[Path], power: str = "dut", progress: Progress = lambda *_: None, note: Note = lambda _: None
+    paths: Sequence[Path], power: str | None = None, progress: Progress = lambda *_: None, note: Note = lambda _: None
 ) -> list[Row]:
     """Load the rows of campaigns, packed or not, of captures, and of what `labctl memory --json` printed.
 
-    `power`, "dut" or "supply", chooses the headline. A capture that gives no number is a failed row with the reason.
+    `power`, "dut" or "supply", chooses the headline; without it a campaign's is that of its plan, of other captures the
+    DUT's. A capture that gives no number is a failed row with the reason.
     `note` is told of a campaign whose journal is damaged.
     Raises FileFault for what is none of these.
     """
@@ -61,16 +63,26 @@ def load_rows(
         elif path.is_file() and _is_pack(path):
             rows += _pack_rows(path, power, progress, note)
         else:
-            rows += _capture_rows(path, power, progress)
+            rows += _capture_rows(path, power or "dut", progress)
     if memory and not rows:
         raise ConfigError("memory figures alone make no table here: name the folder of a campaign, or captures, too")
     return arranged(_with_memory(row, memory.get(_subject(asdict(row)))) for row in rows)
 
 
-def _campaign_rows(path: Path, power: str, progress: Progress, note: Note) -> Iterator[Row]:
-    with open_source(path) as source, RowCache(path, power) as cache:
-        for status in _statuses(source, progress, note):
-            yield _item_row(source.campaign, status, cache)
+def _campaign_rows(path: Path, power: str | None, progress: Progress, note: Note) -> Iterator[Row]:
+    with open_source(path) as source:
+        headline = power or _headline(source)
+        with RowCache(path, headline) as cache:
+            for status in _statuses(source, progress, note):
+                yield replace(_item_row(source.campaign, status, cache), power_of=headline)
+
+
+def _headline(source: Source) -> str:
+    """Give the headline power of a campaign's plan, the DUT's where that cannot be read any more."""
+    try:
+        return parse_plan(source.read(PLAN).decode(), PLAN).campaign.power
+    except (FileFault, ConfigError, UnicodeDecodeError):
+        return "dut"
 
 
 def _statuses(source: Source, progress: Progress, note: Note) -> Iterator[ItemStatus]:
@@ -91,25 +103,28 @@ def _is_pack(path: Path) -> bool:
         return False
 
 
-def _pack_rows(path: Path, power: str, progress: Progress, note: Note) -> Iterator[Row]:
+def _pack_rows(path: Path, power: str | None, progress: Progress, note: Note) -> Iterator[Row]:
     """Give the rows of a packed campaign, from one capture at a time made again in a folder that is removed."""
-    with (
-        Pack(path) as packed, open_source(path) as source, tempfile.TemporaryDirectory() as place,
-        RowCache(Path(place), power, keep=False) as cache,
-    ):
-        for status in _statuses(source, progress, note):
-            if status.state != DONE or status.last is None:
-                yield _item_row(source.campaign, status, cache)
-                continue
-            try:
-                capture = place_of(Path(place), status.last.capture)
-                capture.parent.mkdir(parents=True, exist_ok=True)
-                packed.rebuild(status.last.capture, capture)
-            except FileFault as fault:
-                yield replace(_item_row(source.campaign, status, cache), state=FAILED, reason=_unpacked(fault, path))
-                continue
-            yield _item_row(source.campaign, status, cache)
-            capture.unlink()
+    with Pack(path) as packed, open_source(path) as source, tempfile.TemporaryDirectory() as place:
+        headline = power or _headline(source)
+        with RowCache(Path(place), headline, keep=False) as cache:
+            for status in _statuses(source, progress, note):
+                row = _packed_row(packed, source.campaign, status, Path(place), cache)
+                yield replace(row, power_of=headline)
+
+
+def _packed_row(packed: Pack, campaign: Campaign, status: ItemStatus, place: Path, cache: RowCache) -> Row:
+    if status.state != DONE or status.last is None:
+        return _item_row(campaign, status, cache)
+    try:
+        capture = place_of(place, status.last.capture)
+        capture.parent.mkdir(parents=True, exist_ok=True)
+        packed.rebuild(status.last.capture, capture)
+    except FileFault as fault:
+        return replace(_item_row(campaign, status, cache), state=FAILED, reason=_unpacked(fault, packed.path))
+    row = _item_row(campaign, status, cache)
+    capture.unlink()
+    return row
 
 
 def _unpacked(fault: FileFault, path: Path) -> str:
@@ -141,7 +156,7 @@ def _capture_rows(path: Path, power: str, progress: Progress) -> Iterator[Row]:
             progress(file.name, number, len(files))
             found = cache.get(file.name, _analysed)
             if found is not None:
-                yield replace(found, captures=(file.name,))
+                yield replace(found, captures=(file.name,), power_of=power)
 
 
 def _analysed(capture: Capture, power: str) -> Row | None:

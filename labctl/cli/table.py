@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from labctl.cli.options import power_option
 from labctl.errors import ConfigError
 
 _FORMATS = ("csv", "md", "tex", "html", "json")
@@ -29,7 +28,9 @@ _FORMATS = ("csv", "md", "tex", "html", "json")
               help="What the plan took it for; repeatable [default: item].")
 @click.option("--complete", is_flag=True, help="Leave out items without a result.")
 @click.option("--captures", is_flag=True, help="Name the captures behind each row.")
-@power_option
+@click.option("--power", type=click.Choice(["dut", "supply"]),
+              help="Headline power: what the DUT draws, or what the supply gives (shunt included) [default: that of a "
+              "campaign's plan, else dut].")
 @click.option("--dialect", type=click.Choice(["comma", "semicolon"]), default="comma", show_default=True,
               help="Of CSV; semicolon has decimal commas.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of stdout.")
@@ -46,7 +47,7 @@ def command(
     roles: tuple[str, ...],
     complete: bool,
     captures: bool,
-    power: str,
+    power: str | None,
     dialect: str,
     out: Path | None,
 ) -> int:
@@ -57,11 +58,12 @@ def command(
     """
     from labctl.campaign.results import load_rows
     from labctl.cli.output import EXIT_PARTIAL, Output
-    from labctl.report.tables.choose import chosen
+    from labctl.report.tables.choose import chosen, unfitting
     from labctl.report.tables.columns import read_units
     from labctl.report.tables.render import render
-    from labctl.report.tables.row import FAILED
+    from labctl.report.tables.row import FAILED, PENDING
     from labctl.report.tables.sheet import Layout
+    from labctl.report.text import counted
 
     if across and not matrix:
         raise ConfigError("--across goes with --matrix QUANTITY")
@@ -76,13 +78,16 @@ def command(
         rows = load_rows(places, power, output.progress, output.note)
     wanted = chosen(rows, where, layout.roles)
     if not wanted:
-        raise ConfigError(f"none of {len(rows)} rows is of role {' or '.join(layout.roles)} and fits --where: leave "
-                          "some of that out")
-    text = render(rows, format_name or "text", layout, power, dialect)
+        raise ConfigError(
+            unfitting(rows, where) or f"none of {len(rows)} rows is of role {' or '.join(layout.roles)} and fits "
+            "--where: leave some of that out"
+        )
+    text = render(rows, format_name or "text", layout, dialect)
     _write(text, out, as_bytes=format_name is not None)
-    n_failed = sum(row.state == FAILED for row in wanted)
-    if n_failed:
-        click.echo(f"labctl: {n_failed} of {len(wanted)} rows have no result because of failures", err=True)
+    n_failed, n_pending = (sum(row.state == state for row in wanted) for state in (FAILED, PENDING))
+    missing = [f"{n} {what}" for n, what in ((n_failed, "failed"), (n_pending, "are not measured yet")) if n]
+    if missing:
+        click.echo(f"labctl: of {counted(len(wanted), 'row')}, {' and '.join(missing)}", err=True)
     return EXIT_PARTIAL if n_failed else 0
 
 

@@ -66,7 +66,7 @@ class Tables:
 
 def sheets(rows: list[Row], layout: Layout) -> dict[str, object]:
     """Lay rows out as texts: sentences above, tables of heads and cells (each with whether it is a number), notes."""
-    laid = page(selected(rows, layout), layout, "dut")
+    laid = page(selected(rows, layout), layout)
     return {
         "captions": caption(laid),
         "notes": laid.notes,

@@ -83,6 +83,28 @@ def test_every_quantity_follows_from_the_windows(campaign):
     assert (first["clock"], first["memory_of"], first["runs"]) == ("168000000", "image", "20")
 
 
+def test_the_headline_power_is_that_of_the_plan_unless_asked_otherwise(copy, campaign, tmp_path):
+    (copy / "plan.toml").write_text(
+        '[campaign]\nname = "n"\npower = "supply"\n[factors]\nboards = ["stm32f4discovery"]\noperations = ["sha256"]\n'
+    )
+    # All of the shunt's node: the current times the supply's voltage, in windows of 300 and 40 us.
+    supply_j = SUPPLY_V / OHM * (RUN_V * 300e-6 - PIN_V * N_NULL * 1e-6)
+    dut_j = power_w(RUN_V) * 300e-6 - power_w(PIN_V) * N_NULL * 1e-6
+    pack(copy, tmp_path / "packed.h5")
+    for place in (copy, tmp_path / "packed.h5"):
+        row = next(row for row in load_rows([place]) if row.operation == "sha256" and row.bytes == 64)
+        assert (row.power_of, row.values["energy"].number) == ("supply", pytest.approx(supply_j, rel=1e-9))
+        row = next(row for row in load_rows([place], "dut") if row.operation == "sha256" and row.bytes == 64)
+        assert (row.power_of, row.values["energy"].number) == ("dut", pytest.approx(dut_j, rel=1e-9))
+    assert {row.power_of for row in load_rows([campaign])} == {"dut"}
+    both = load_rows([copy, campaign])
+    assert json.loads(render(both, "json", Layout()))["power_of"] is None
+    assert {one["power_of"] for one in json.loads(render(both, "json", Layout()))["rows"]} == {"dut", "supply"}
+    assert [line["power_of"] for line in lines(render(both, "csv", Layout()))] == [row.power_of for row in both
+                                                                                  if row.role == "item"]
+    assert "the supply's, shunt included (" in render(both, "md", Layout())
+
+
 def test_an_item_without_a_result_says_why(campaign):
     row = next(one for one in lines(campaign_table(campaign)) if one["state"] == "failed")
     assert (row["board"], row["bytes"], row["reason"], row["energy"]) == ("stm32vldiscovery", "1024", FAILED[5], "")
@@ -306,7 +328,7 @@ def run(capfdbinary, *arguments, status):
 def test_the_command_ends_with_4_where_rows_failed_and_says_so(campaign, capfdbinary):
     out, err = run(capfdbinary, campaign, "--format", "csv", status=4)
     assert out.decode() == render(load_rows([campaign]), "csv", Layout())
-    assert b"1 of 5 rows have no result because of failures" in err
+    assert b"labctl: of 5 rows, 1 failed" in err
 
 
 def test_the_command_ends_with_0_where_the_rows_wanted_are_there(campaign, capfdbinary):
@@ -316,7 +338,8 @@ def test_the_command_ends_with_0_where_the_rows_wanted_are_there(campaign, capfd
     assert text.startswith("Emulated bench: the currents are a model, not silicon.\n")
     assert max(map(len, text.split("\n"))) <= 80
     # (300 - 40) us at some 33 mW, the windows of 340 us before those of 300 and 240.
-    assert [line.split()[0:3:2] for line in text.rstrip("\n").split("\n")[-3:]] == [
+    table = text[text.index("\u2500\n") + 2 :].split("\n\n")[0]
+    assert [line.split()[0:3:2] for line in table.split("\n")] == [
         ["sha256,", "B"], ["sha256,", "B"], ["aes-128-ctr,", "B"]
     ]
     assert "nJ" in text
@@ -330,7 +353,9 @@ def test_a_file_is_written_whole_in_the_format_of_its_name(campaign, tmp_path, c
 
 
 @pytest.mark.parametrize(("arguments", "word"), [
-    (["--where", "board=avr*"], b"none of 7 rows"), (["--across", "bytes"], b"--across goes with --matrix"),
+    (["--where", "board=avr*"], b"none of 7 rows"),
+    (["--where", "board=stm32f4*", "--where", "operation=sha265"], b"did you mean 'sha256'?"),
+    (["--across", "bytes"], b"--across goes with --matrix"),
     (["--dialect", "semicolon"], b"--dialect is for --format csv"), (["--columns", "watts"], b"--columns watts"),
 ])
 def test_what_cannot_be_is_a_usage_error(campaign, arguments, word, capfdbinary):
@@ -344,4 +369,4 @@ def test_pending_items_are_rows_and_no_failure(tmp_path, capfdbinary):
     out, err = run(capfdbinary, folder, "--format", "json", "--role", "item", "--role", "reference", status=0)
     rows = json.loads(out)["rows"]
     assert sorted(one["state"] for one in rows) == ["done"] * 2 + ["pending"] * 5
-    assert err == b""
+    assert err == b"labctl: of 7 rows, 5 are not measured yet\n"

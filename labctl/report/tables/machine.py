@@ -23,7 +23,7 @@ EXPANDED = "_expanded"
 _COUNTED = {"bytes": "B", "clock": "Hz"}
 
 
-def to_csv(rows: Sequence[Row], layout: Layout, power: str, dialect: str = "comma") -> str:
+def to_csv(rows: Sequence[Row], layout: Layout, dialect: str = "comma") -> str:
     """Write rows as CSV (RFC 4180): a line of names, a line of units, then a line a row.
 
     The dialect "semicolon" has semicolons and decimal commas. A text that begins as a formula does gets an apostrophe.
@@ -35,28 +35,40 @@ def to_csv(rows: Sequence[Row], layout: Layout, power: str, dialect: str = "comm
     columns = [pair for head in sheet.heads for pair in _columns(head)]
     writer.writerow([harmless(name) for name, _ in columns] + ["power_of"])
     writer.writerow([unit for _, unit in columns] + [""])
-    for line in sheet.lines:
+    # A line of a matrix is of several rows.
+    powers = [power_of(rows)] * len(sheet.lines) if layout.matrix else [row.power_of for row in rows]
+    for line, power in zip(sheet.lines, powers, strict=True):
         fields = [text for head, cell in zip(sheet.heads, line, strict=True) for text in _fields(head, cell, point)]
         writer.writerow([*fields, power])
     return stream.getvalue()
 
 
-def to_json(rows: Sequence[Row], layout: Layout, power: str) -> str:
+def to_json(rows: Sequence[Row], layout: Layout) -> str:
     """Write rows as one JSON object: the columns with their units, and the rows by their names."""
     sheet = whole(rows, layout)
+    powers = {row.power_of for row in rows}
     words = {emulated_word(row.emulated) for row in rows} - {""}
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "emulated": {"yes": True, "no": False}[words.pop()] if len(words) == 1 else None,
-        "power_of": power,
+        "power_of": powers.pop() if len(powers) == 1 else None,
         "level": 0.95,
         "columns": [{"name": name, "unit": unit or None} for head in sheet.heads for name, unit in _columns(head)],
         "rows": _objects(sheet),
     }
     if not layout.matrix:
+        mixed = document["power_of"] is None
         for found, row in zip(document["rows"], rows, strict=True):
             found["warnings"] = list(row.warnings)
+            if mixed:
+                found["power_of"] = row.power_of
     return json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1) + "\n"
+
+
+def power_of(rows: Sequence[Row]) -> str:
+    """Say whose the power of some rows is, "mixed" where it is not that of one."""
+    powers = {row.power_of for row in rows}
+    return powers.pop() if len(powers) == 1 else "mixed" if powers else ""
 
 
 def harmless(text: str) -> str:

@@ -26,7 +26,7 @@ _N_NAMED = 3
 
 
 def caption(
-    rows: Sequence[Row], names: Sequence[str], shared: Sequence[str], power: str, same: Mapping[str, Value]
+    rows: Sequence[Row], names: Sequence[str], shared: Sequence[str], same: Mapping[str, Value]
 ) -> list[str]:
     """Say what the numbers are; that a bench is emulated always. `same` are quantities that all rows share."""
     if not rows:
@@ -40,7 +40,7 @@ def caption(
     if any(name in names for name in QUANTITIES if name not in MEMORY):
         removed = "the trigger's cost removed" + (" (in rows of null, which are it, it is there)"
                                                   if any(row.operation == "null" for row in rows) else "")
-        found.append(f"Means per operation, {removed}; power and energy are {_POWERS[power]}.")
+        found.append(f"Means per operation, {removed}; power and energy are {_powers(rows)}.")
     if any(name.startswith("fluctuation") for name in names):
         found.append("Fluctuation: standard deviation of the energy between runs, of the power within a run, each over "
                      "its mean.")
@@ -56,6 +56,16 @@ def caption(
     if texts:
         found.append(f"All rows: {', '.join(texts)}.")
     return found
+
+
+def _powers(rows: Sequence[Row]) -> str:
+    """Say whose power and energy the rows have, for each bench where they differ."""
+    benches: dict[str, list[str]] = {}
+    for row in rows:
+        benches.setdefault(row.power_of, []).append(row.bench)
+    if len(benches) == 1:
+        return _POWERS[next(iter(benches))]
+    return "; ".join(f"{_POWERS[power]} ({', '.join(dict.fromkeys(names))})" for power, names in benches.items())
 
 
 def notes(rows: Sequence[Row], names: Sequence[str], identity: Sequence[str]) -> list[str]:

@@ -12,20 +12,20 @@ from labctl.report.tables.sheet import Layout, page, selected
 FORMATS = ("csv", "md", "tex", "html", "json")
 
 
-def render(rows: Sequence[Row], format: str, layout: Layout, power: str = "dut", dialect: str = "comma") -> str:
+def render(rows: Sequence[Row], format: str, layout: Layout, dialect: str = "comma") -> str:
     """Write the rows that a layout wants as csv, md, tex, html or json, or as "text" for a terminal.
 
-    `rows` are in the order of `row.arranged`; `power` says whose they are, "dut" or "supply"; `dialect` is for csv.
+    `rows` are in the order of `row.arranged`; `dialect` is for csv.
     Raises ConfigError for what a layout asks that there is not.
     """
     if format == "text" and not (layout.columns or layout.group_by or layout.matrix):
         layout = replace(layout, group_by=("board",) if len({row.board for row in rows}) > 1 else ())
     wanted = selected(rows, layout)
     if format == "csv":
-        return machine.to_csv(wanted, layout, power, dialect)
+        return machine.to_csv(wanted, layout, dialect)
     if format == "json":
-        return machine.to_json(wanted, layout, power)
+        return machine.to_json(wanted, layout)
     from labctl.report.tables import html, latex, markdown, terminal
 
     writers = {"md": markdown.to_markdown, "tex": latex.to_latex, "html": html.to_html, "text": terminal.to_text}
-    return writers[format](page(wanted, layout, power))
+    return writers[format](page(wanted, layout))

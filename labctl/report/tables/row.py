@@ -32,7 +32,8 @@ class Row:
 
     `bench` names the bench, `emulated` is None where that is not known. `repeat` tells apart rows that nothing else
     does. `values` are by key of `columns.QUANTITIES`; `memory_of` says what flash, RAM and stack are of: "image" or
-    "operation". `captures` are paths within the folder that was given.
+    "operation", `power_of` whose power and energy they are: "dut" or "supply". `captures` are paths within the folder
+    that was given.
     """
 
     board: str
@@ -51,6 +52,7 @@ class Row:
     n_runs: int | None = None
     n_iterations: int | None = None
     memory_of: str = ""
+    power_of: str = "dut"
     values: Mapping[str, Value] = field(default_factory=dict)
     captures: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

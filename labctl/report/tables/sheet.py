@@ -78,7 +78,7 @@ def selected(rows: Sequence[Row], layout: Layout) -> list[Row]:
     return [row for row in found if row.state == DONE] if layout.complete else found
 
 
-def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
+def page(rows: Sequence[Row], layout: Layout) -> Page:
     """Lay out rows for people: what all rows share in the caption, units that suit, each group a sheet.
 
     `rows` are those of `selected`. Raises ConfigError for names that there are not.
@@ -105,7 +105,7 @@ def page(rows: Sequence[Row], layout: Layout, power: str) -> Page:
         else:
             sheets.append(lines(group, names, layout, AUTO, title))
     shared = [name for name in COORDINATES if name not in differing and name != "repeat"]
-    caption = remarks.caption(rows, names, shared, power, same)
+    caption = remarks.caption(rows, names, shared, same)
     if clocks:
         caption.append(f"Clocks: {', '.join(f'{board} {text}' for board, text in clocks.items() if text)}.")
     return Page(tuple(caption), tuple(sheets), tuple(remarks.notes(rows, names, _identity(rows))))
