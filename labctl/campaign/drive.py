@@ -98,8 +98,8 @@ def resume(
     with open_campaign(path).lock(options.clocks.utc_text()):
         folder = open_campaign(path)  # as it is now that nobody else can change it
         plan = ready.with_bench(_kept_plan(path) if plan is None else plan, options.bench_file)
-        _take_over(folder, plan, show)
         past = journal.read(path)
+        _take_over(folder, plan, past, show)
         if options.retry_failed:
             recheck.take_damaged_again(folder, past, options.clocks.utc_text(), show.stage, show.note)
             past = journal.read(path)
@@ -116,7 +116,7 @@ def _kept_plan(path: Path) -> Plan:
         raise FileFault(f"{file} cannot be read ({error}): put the plan that it was begun with there") from error
 
 
-def _take_over(folder: CampaignFolder, plan: Plan, show: Show) -> None:
+def _take_over(folder: CampaignFolder, plan: Plan, past: Journal, show: Show) -> None:
     """Take the items that an edited plan adds, and its order for all that is left.
 
     Raises ConfigError where it changes other items or takes them away, or does not fit its benches.
@@ -128,7 +128,7 @@ def _take_over(folder: CampaignFolder, plan: Plan, show: Show) -> None:
     order = tuple(schedule(plan, items))
     if changes.added:
         show.note(f"{len(changes.added)} items are added to the campaign")
-    elif order != campaign.schedule:
+    elif order != campaign.schedule and state_of(campaign, past).n_pending:
         show.note(f"what is left is taken in another order than so far: {plan.campaign.order}")
     if changes.added or order != campaign.schedule:
         folder.extend(items, order, to_toml(plan))

@@ -6,6 +6,7 @@ Nothing is removed: what lies in the way of a new capture is kept among those of
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from labctl.store.atomic import explained, sync_folder
 Tell = Callable[[str], None]
 
 DAMAGED, UNACKNOWLEDGED = "damaged", "unacknowledged"
+# What is kept is named so, as seen from the campaign's folder.
+SET_ASIDE = re.compile(rf"{FAILED}/.*-({DAMAGED}|{UNACKNOWLEDGED})[0-9]*\.h5", re.DOTALL)
 
 
 def take_damaged_again(folder: CampaignFolder, past: Journal, now_utc: str, stage: Tell, note: Tell) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from labctl.campaign import folder, journal
 from labctl.campaign.model import Attempt, Campaign, Item
+from labctl.campaign.recheck import SET_ASIDE
 from labctl.campaign.source import TAKE_AGAIN, Source, check_sound, open_source
 from labctl.campaign.verifyplan import capture_faults, plan_findings
 from labctl.errors import FileFault
@@ -115,6 +116,8 @@ class _Check:
                 continue
             if name.endswith(".tmp"):
                 self._notes.append(f"{name} is being written, or left over from a crash: the next capture removes it")
+            elif SET_ASIDE.fullmatch(name):
+                self._notes.append(f"{name} was in the way of a new capture and is kept; no result counts it")
             elif name.startswith(f"{folder.CAPTURES}/") and name.endswith(".h5"):
                 self._notes.append(f"{name} has no line in the journal: its item is in work, or is taken again")
             else:
