@@ -5,6 +5,8 @@ import io
 import json
 import math
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -414,6 +416,28 @@ def test_latex_sets_special_signs_and_keeps_texts_out_of_numbers():
     assert r"sha256 & 1024 & 412(15) & {failed} \\" in matrix
     # Each line of a tabular has as many cells as columns, and braces are balanced.
     assert matrix.count("{") == matrix.count("}")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
+@pytest.mark.parametrize("layout", [Layout(), Layout(matrix="energy"), Layout(columns=("energy", "power"))])
+def test_latex_compiles_and_fits_the_page(tmp_path, layout):
+    if subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True, check=False).returncode:
+        pytest.skip("no siunitx on this machine")
+    values = {key: Value(1.234567e-3, 2.1e-9) for key in QUANTITIES}
+    wild = row(F4, r"a_b%c&d#e$f{g}", None, state="failed", reason="50 % of \u00b5\u03a9 \u5b57 [z] \"q\" ~^\\ <x>")
+    done = [replace(one, values={**values, **one.values}, warnings=("noise & more_",)) for one in ROWS]
+    rows = arranged([*done, wild])
+    (tmp_path / "table.tex").write_text(render(rows, "tex", layout))
+    (tmp_path / "page.tex").write_text(
+        r"\documentclass{article}\usepackage{textcomp}\usepackage{booktabs}\usepackage{siunitx}"
+        r"\begin{document}\input{table.tex}\end{document}"
+    )
+    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"], cwd=tmp_path,
+                          capture_output=True, check=False, timeout=60)
+    log = done.stdout.decode("latin-1")
+    assert done.returncode == 0, log[-2000:]
+    assert (tmp_path / "page.pdf").stat().st_size > 5000
+    assert "Overfull" not in log
 
 
 def test_wide_tables_go_on_below_with_the_same_first_columns():

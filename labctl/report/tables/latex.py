@@ -14,6 +14,7 @@ from labctl.report.tables.columns import Unit, texts
 from labctl.report.tables.remarks import EMULATED
 from labctl.report.tables.row import Value
 from labctl.report.tables.sheet import Cell, Head, Page, Sheet
+from labctl.report.text import wrap
 from labctl.units import MICRO
 
 _PREFIXES = {
@@ -28,8 +29,10 @@ _SPECIAL = {
     "±": r"\ensuremath{\pm}", "×": r"\ensuremath{\times}", "°": r"\textdegree{}", "…": r"\ldots{}", "Ω": r"\textohm{}",
     MICRO: r"\textmu{}", "\u00a0": "~", "\u2212": r"\ensuremath{-}", "\0": "{}",
 }
-# So many numbers stand side by side on a page; what is more goes into a table below.
-_N_NUMBERS = 4
+# The text of article in 10 pt, and of its 8 pt (footnotesize, Computer Modern) a digit or usual letter, with the gap
+# beside a column. What is wider goes on in a table below.
+_PAGE_PT, _SIGN_PT, _GAP_PT = 345.0, 4.4, 12.0
+_N_HEAD = 14
 _PACKAGES = r"% needs \usepackage{textcomp}, \usepackage{booktabs} and \usepackage{siunitx}"
 
 
@@ -44,8 +47,10 @@ def to_latex(page: Page) -> str:
         said = [*([f"{title}."] if title else []), *(again if number else explained)]
         said = said or ["Continued."]
         caption = " ".join(escaped(text) for text in said)
-        parts += [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", *_tabular(part), r"\end{table}"]
-    parts += [rf"\noindent {escaped(note)}\par" for note in page.notes]
+        begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\caption{{{caption}}}"]
+        parts += [*begin, *_tabular(part), r"\end{table}"]
+    if page.notes:
+        parts += [r"\begin{itemize}", *(rf"\item {escaped(note)}" for note in page.notes), r"\end{itemize}"]
     return "\n".join(parts) + "\n"
 
 
@@ -83,17 +88,31 @@ def table_format(numbers: Sequence[str]) -> str:
 
 
 def split(sheet: Sheet) -> list[Sheet]:
-    """Split a sheet into some that are narrow enough, all with the same first columns."""
+    """Split a sheet into some that are narrow enough, all with the same first columns and one number at least."""
+    widths_pt = [_width_pt(head, [line[k] for line in sheet.lines]) for k, head in enumerate(sheet.heads)]
     index = [k for k, head in enumerate(sheet.heads) if head.unit is None]
-    numbers = [k for k, head in enumerate(sheet.heads) if head.unit is not None]
-    if len(numbers) <= _N_NUMBERS:
+    room_pt = _PAGE_PT - sum(widths_pt[k] for k in index)
+    blocks: list[list[int]] = [[]]
+    for k, head in enumerate(sheet.heads):
+        if head.unit is None:
+            continue
+        if blocks[-1] and sum(widths_pt[j] for j in blocks[-1]) + widths_pt[k] > room_pt:
+            blocks.append([])
+        blocks[-1].append(k)
+    if len(blocks) == 1:
         return [sheet]
-    blocks = [numbers[k : k + _N_NUMBERS] for k in range(0, len(numbers), _N_NUMBERS)]
     return [
         Sheet(sheet.title, tuple(sheet.heads[k] for k in [*index, *block]),
               tuple(tuple(line[k] for k in [*index, *block]) for line in sheet.lines))
         for block in blocks
     ]
+
+
+def _width_pt(head: Head, column: Sequence[Cell]) -> float:
+    """Estimate the width of a column, the gap beside it included."""
+    texts = [_cell(head, cell).strip("{}") for cell in column]
+    heads = wrap(f"{head.title} / {head.unit.symbol}" if head.unit else head.title, _N_HEAD)
+    return _SIGN_PT * max(map(len, [*heads, *texts])) + _GAP_PT
 
 
 def _tabular(sheet: Sheet) -> list[str]:
@@ -114,8 +133,13 @@ def _kind(head: Head, column: Sequence[str]) -> str:
 
 
 def _heading(head: Head) -> str:
+    """Write a head with its unit, on several lines where it is long."""
     unit = unit_text(head.unit) if head.unit is not None else ""
-    return f"{{{escaped(head.title)}{f' / {unit}' if unit else ''}}}"
+    lines = [escaped(line) for line in wrap(head.title, _N_HEAD)]
+    lines[-1] += f" / {unit}" if unit else ""
+    if len(lines) > 1:
+        lines = [r"\shortstack{" + r" \\ ".join(lines) + "}"]
+    return f"{{{lines[0]}}}"
 
 
 def _cell(head: Head, cell: Cell) -> str:

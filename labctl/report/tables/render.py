@@ -18,7 +18,7 @@ def render(rows: Sequence[Row], format: str, layout: Layout, dialect: str = "com
     `rows` are in the order of `row.arranged`; `dialect` is for csv.
     Raises ConfigError for what a layout asks that there is not.
     """
-    if format == "text" and not (layout.columns or layout.group_by or layout.matrix):
+    if format in ("text", "tex") and not (layout.columns or layout.group_by or layout.matrix):
         layout = replace(layout, group_by=("board",) if len({row.board for row in rows}) > 1 else ())
     wanted = selected(rows, layout)
     if format == "csv":
