@@ -53,9 +53,12 @@ def about_dut(dut: Dut, board: Mapping[str, Any]) -> tuple[Finding, dict[str, An
     lacking = sorted(_NEEDED - set(dut.list_operations()))
     compiler = dut.manifest().get("compiler", "unknown compiler")
     what = f"{said['board']}, {quantity(clock_hz, 'Hz')} from its {said['clock']}, firmware {said['build']}, {compiler}"
+    wrong = ""
     if lacking:
-        return Finding("DUT", FAULT, f"{what}: it does not know {', '.join(lacking)}: flash labctl's firmware"), {**board}
-    if clock_hz not in clocks_hz:
+        wrong = f"it does not know {', '.join(lacking)}: flash labctl's firmware"
+    elif clock_hz not in clocks_hz:
         known = " or ".join(quantity(float(hz), "Hz") for hz in clocks_hz)
-        return Finding("DUT", FAULT, f"{what}: the board's data say {known}: flash the firmware of this labctl"), {**board}
+        wrong = f"the board's data say {known}: flash the firmware of this labctl"
+    if wrong:
+        return Finding("DUT", FAULT, f"{what}: {wrong}"), {**board}
     return Finding("DUT", OK, what), boards.at_clock(board["name"], clock_hz)

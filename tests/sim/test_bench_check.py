@@ -6,13 +6,18 @@ import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from labctl import boards, cli
 from labctl.benchcheck import Subject, check_links, open_links
 from labctl.benchfile import parse_bench
-from labctl.errors import NobodyThere
+from labctl.checkup.parts import about_dut
+from labctl.errors import EnvironmentFault, NobodyThere
+from labctl.firmware import Image, check_toolchain, ensure
+from labctl.simulation import Simulation
+from labctl.units import quantity
 
 BOARD = "stm32vldiscovery"
 
@@ -98,6 +103,44 @@ def test_without_a_file_the_emulated_bench_is_checked(elf, labctl, tmp_path):
     assert names[:4] == ["bench file", "scope", "switch", "DUT"]
     assert {"trigger", "shunt", "zero", "supply"} <= set(names)
     assert done.stderr == ""
+
+
+@pytest.fixture(scope="module")
+def slow(elf):
+    """A board that was flashed for 8 MHz, which draws less and takes three times as long."""
+    image = Image(BOARD, "all", "Os", 8_000_000)
+    try:
+        check_toolchain()
+        path = ensure(image)
+    except EnvironmentFault as fault:
+        pytest.skip(str(fault))
+    simulation = Simulation(boards.at_clock(BOARD, 8e6), seed=1, elf=path)
+    try:
+        simulation.start(simulation.bench_file())
+        yield simulation
+    finally:
+        simulation.stop()
+
+
+def test_a_board_flashed_for_a_lower_clock_is_judged_by_that_clock(slow):
+    seen = found(table(slow.addresses))
+    assert {status for status, _ in seen.values()} == {"ok"}, seen
+    assert "8.00 MHz" in seen["DUT"][1]
+    typical_a = boards.at_clock(BOARD, 8e6)["supply"]["current_typical_a"]
+    assert typical_a != boards.load(BOARD)["supply"]["current_typical_a"]
+    assert f"{quantity(typical_a, 'A')} that {BOARD} typically draws" in seen["bench file"][1]
+
+
+def test_a_clock_that_the_board_has_not_is_a_fault():
+    dut = SimpleNamespace(
+        hello=lambda: {"board": BOARD, "clock_hz": "7000000", "clock": "hse", "build": "1"},
+        list_operations=lambda: ["null", "busy"],
+        manifest=dict,
+    )
+    finding, board = about_dut(dut, boards.load(BOARD))
+    assert (finding.status, board["clock_hz"]) == ("fault", 24_000_000)
+    assert "7.00 MHz" in finding.text
+    assert "the board's data say 24.0 MHz or 8.00 MHz" in finding.text
 
 
 # --- a connection that fails is named, and hides no other ------------------------------------------------------------
