@@ -47,7 +47,7 @@ def to_latex(page: Page) -> str:
         said = [*([f"{title}."] if title else []), *(again if number else explained)]
         said = said or ["Continued."]
         caption = " ".join(escaped(text) for text in said)
-        begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\caption{{{caption}}}"]
+        begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\caption{{{caption}}}", r"\smallskip"]
         parts += [*begin, *_tabular(part), r"\end{table}"]
     if page.notes:
         parts += [r"\begin{itemize}", *(rf"\item {escaped(note)}" for note in page.notes), r"\end{itemize}"]
