@@ -58,6 +58,24 @@ def weigh(found: SpanSums, stretches: Stretches, shift: np.ndarray, edges: AtEdg
     return Moments(shift, stretches.stop - stretches.start, first, second, *edges)
 
 
+def whole_inside(start: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give the stretches of the samples that lie inside windows altogether, for an instrument that averages.
+
+    Its sample is the mean over an interval, and that with an edge in it belongs to the window in part: half of it, were
+    it weighted as an instant. The trigger's crossing lies between the sample before that one and the one after it.
+    Windows of less than a few samples are left as they are.
+    """
+    first, last = np.ceil(start) + 0.5, np.floor(stop) - 0.5
+    enough = last - first >= 1
+    return np.where(enough, first, start), np.where(enough, last, stop)
+
+
+def lengthened(m: Moments, weight: np.ndarray) -> Moments:
+    """Let windows last `weight` samples, what they hold going on as it does on average."""
+    ratio = weight / m.weight
+    return Moments(m.shift, weight, m.first * ratio[:, None], m.second * ratio[:, None, None], m.start, m.stop)
+
+
 def covariance(m: Moments) -> np.ndarray:
     """Give the covariance of the channels' codes inside each window, (windows, channels, channels)."""
     mean = m.first / m.weight[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 from instruments.record import Record
 from labctl.analysis import kernels
 from labctl.analysis.chain import Chain, Deviation, Moments, resolve
-from labctl.analysis.moments import SpanSums, Stretches, covariance, mean_codes, weigh
+from labctl.analysis.moments import SpanSums, Stretches, covariance, lengthened, mean_codes, weigh, whole_inside
 from labctl.analysis.ripple import Ripple
 from labctl.analysis.spans import EdgeFits, quiet_spans
 from labctl.analysis.trigger import MIN_SAMPLES, Refusal, check_complete, in_gap, nothing_left
@@ -71,9 +71,10 @@ def measure_windows(
     segment = np.array([w.segment for w in windows], np.int64)
     start = np.array([w.start for w in windows])
     stop = np.array([w.stop for w in windows])
-    begin = np.floor(start + 0.5).astype(np.int64)
-    end = np.minimum(np.ceil(stop + 0.5).astype(np.int64), n_samples)
-    whole = Stretches(start, stop, begin, end)
+    first, last = whole_inside(start, stop) if record.granted.get("averages") else (start, stop)
+    begin = np.floor(first + 0.5).astype(np.int64)
+    end = np.minimum(np.ceil(last + 0.5).astype(np.int64), n_samples)
+    whole = Stretches(first, last, begin, end)
     quiet_begin, quiet_end = quiet_spans(windows, busy, record, chain)
     ripples = Ripple(chain, segment, whole)
     edges = EdgeFits(chain, windows, n_samples)
@@ -98,7 +99,7 @@ def measure_windows(
         block_samples=block_samples,
     )
     shift = mean_codes(sums, n)
-    moments = weigh((sums, cross), whole, shift, edges.at_edges(shift))
+    moments = lengthened(weigh((sums, cross), whole, shift, edges.at_edges(shift)), stop - start)
     n_clipped = np.sum([s.n_clipped[:n] for s in sums], axis=0)
     n_nan = np.sum([s.n_nan[:n] for s in sums], axis=0)
     refusals = []
