@@ -64,7 +64,10 @@ def parse(text: str | float, unit: str, *, what: str = "value", positive: bool =
     if unit == "Hz" and exponent is None and suffix.lower() in ("hz", "khz", "ghz"):
         exponent = {"h": 0, "k": 3, "g": 9}[suffix[0].lower()]  # "mhz" stays refused: it may mean either of two
     if exponent is None:
-        raise ConfigError(f"{what} {text!r}: {suffix!r} is not a unit known here; {expected}")
+        other = any(_exponent(suffix, *known[:2]) is not None for known in _UNITS.values())
+        raise ConfigError(
+            f"{what} {text!r}: {suffix!r} is {'no unit of this' if other else 'not a unit known here'}; {expected}"
+        )
     return _checked(Decimal(number).scaleb(exponent), text, what, expected, positive=positive, unit=unit)
 
 

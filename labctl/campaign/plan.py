@@ -31,6 +31,8 @@ from labctl.campaign.planfile import (
 )
 from labctl.tomlsource import Place, Source, parse, read, shown
 
+# Without these nothing can be said of the factors.
+_NEEDED_FACTORS: set[Place] = {("factors",), ("factors", "boards"), ("factors", "operations")}
 # What stands in for tables that cannot do without keys, where those in the file cannot be read.
 _STANDING_IN = {
     "campaign": {"name": "unnamed"}, "factors": {"boards": [boards.DEFAULT], "operations": ["null"]},
@@ -121,7 +123,8 @@ def _checked(source: Source, folder: Path) -> Plan:
     except ValidationError as error:
         told = [explained(dict(problem)) for problem in error.errors()]
         file = _rest(data, {entry(place) for place, _ in told})
-    has_factors = "factors" not in {place[0] for place, _ in told}
+    faulty = {entry(place) for place, _ in told}
+    has_factors = not faulty & _NEEDED_FACTORS
     found = [*conflicts.within_tables(file), *(conflicts.with_factors(file) if has_factors else ())]
     told += others(found, told)
     benches = file.benches or (file.bench or BenchSection(),)
@@ -130,7 +133,9 @@ def _checked(source: Source, folder: Path) -> Plan:
         file.hooks, _with_boards(benches, file.factors.boards), file.faults, source, folder,
     )
     if told:
-        misleads = not has_factors or any(place[0] in ("factors", "bench", "benches") for place, _ in found)
+        misleads = any(place[0] == "factors" for place in faulty) or any(
+            place[0] in ("factors", "bench", "benches") for place, _ in found
+        )
         raise PlanFault(source, told, None if misleads else plan)
     return plan
 
@@ -139,6 +144,10 @@ def _rest(data: Mapping[str, Any], faulty: set[Place]) -> PlanFile:
     """Read what is left of a plan without its faulty tables; others must not look wrong for that."""
     names = {place[0] for place in faulty}
     left = {name: value for name, value in data.items() if (name,) not in faulty}
+    if faulty & _NEEDED_FACTORS:
+        left.pop("factors", None)
+    else:
+        left["factors"] = {key: value for key, value in left["factors"].items() if ("factors", key) not in faulty}
     for name in ("exclude", "faults"):
         if name not in names or name not in left:
             continue

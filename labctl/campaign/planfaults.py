@@ -41,8 +41,8 @@ class PlanFault(ConfigError):
 
 
 def entry(place: Place) -> Place:
-    """Give the table that a place is in: one of several with its number."""
-    return place[:2] if len(place) > 1 and isinstance(place[1], int) else place[:1]
+    """Give the table that a place is in, one of several with its number; of the factors, the key."""
+    return place[:2] if len(place) > 1 and (isinstance(place[1], int) or place[0] == "factors") else place[:1]
 
 
 def others(problems: Iterable[Problem], told: Iterable[Problem]) -> list[Problem]:

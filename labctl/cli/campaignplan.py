@@ -14,6 +14,8 @@ from labctl.cli.options import json_option
 from labctl.cli.terminal import page_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from labctl.campaign.estimate import Estimate
     from labctl.campaign.items import Expansion, LeftOut
     from labctl.campaign.model import Item
@@ -54,7 +56,10 @@ def plan(file: Path, whole: bool, as_json: bool) -> int:
     else:
         command = "Go on with it: labctl campaign resume" if folder else "Begin it: labctl campaign run"
         after = f"{command} {shlex.quote(str(folder or file))}"
-        _print(made, expanded, order, cost, after, whole=whole)
+        console = page_console()
+        with console.capture() as page:
+            _print(console, made, expanded, order, cost, after, whole=whole)
+        click.echo("\n".join(line.rstrip() for line in page.get().splitlines()))
     return 0
 
 
@@ -117,14 +122,12 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _print(
-    made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, after: str, *, whole: bool
+    console: Console, made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, after: str, *, whole: bool
 ) -> None:
-
     from labctl.campaign.planfile import BASELINES
     from labctl.operations import NAMES
     from labctl.report.text import EMULATED, counted
 
-    console = page_console()
     for bench in made.benches:
         kind = EMULATED if bench.emulated else f"file {bench.file}" if bench.file else "file to be named"
         console.print(f"Bench {bench.name}: {kind}; {', '.join(bench.boards)}")

@@ -383,6 +383,9 @@ dut = {silennt = true}
 def test_what_comes_of_a_fault_is_not_told_beside_it():
     board = complaint(MINIMAL.replace("f4discovery", "f4discvery") + '[[exclude]]\nboard = "stm32f4discovery"\n')
     assert len(board.splitlines()) == 1
+    factors = MINIMAL.replace('"sha256"', '"shaa256"') + 'clocks = [8]\nbytes = [1]\n[[exclude]]\nbytes = 64\n'
+    told = [line.partition("= ")[2][:8] for line in complaint(factors).splitlines()]
+    assert told == ["'shaa256", "8 is 8.0", "1 must b"]
     benches = '[[benches]]\nname = "a"\nboards = ["stm32vldiscover"]\n[[faults]]\nitem = 1\nkill = "simulator"\n'
     assert len(complaint(MINIMAL + benches).splitlines()) == 1
 
@@ -394,6 +397,8 @@ def test_an_operation_that_resembles_none_is_not_answered_with_all_of_them():
 
 def test_a_voltage_in_millivolts_is_read_and_a_resistance_in_volts_is_not():
     assert parse_plan(MINIMAL + '[bench]\nsupply = "3300 mV"\n', "x").benches[0].supply_v == 3.3
+    told = complaint(MINIMAL + '[bench]\nshunt = "5 mV"\n')
+    assert "shunt = '5 mV': 'mV' is no unit of this; expected a number in ohm" in told
 
 
 def test_the_faults_that_a_plan_may_rehearse_are_those_of_the_simulator(request):

@@ -66,6 +66,7 @@ def test_the_page_fits_80_columns_and_says_what_matters(capsys, night):
     lines = out.splitlines()
     assert lines[0].startswith("Bench bench: emulated")
     assert max(map(len, lines[:-1])) <= 80
+    assert not [line for line in lines if line != line.rstrip()]
     for word in ("28 items (8 measured, 2 references, 18 baselines)", "random order of seed 3", "not at 168 MHz",
                  "Left out: 8 combinations", "Estimated", "baseline 3", "The budget of 60 s may end it earlier"):
         assert word in " ".join(out.split())
