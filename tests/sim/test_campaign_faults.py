@@ -11,6 +11,7 @@ import pytest
 
 from labctl.bench import open_bench
 from labctl.campaign import journal
+from labctl.campaign.budget import Clocks
 from labctl.campaign.drive import Options, begin, resume
 from labctl.campaign.folder import open_campaign
 from labctl.campaign.plan import parse_plan
@@ -152,14 +153,11 @@ def test_a_disk_too_small_is_said_before_anything_begins(elf, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_clock_that_jumps_is_noted_and_changes_nothing(good, elf, tmp_path, monkeypatch):
-    from labctl.campaign.budget import Clocks
-
+def test_a_clock_that_jumps_is_noted_and_changes_nothing(good, elf, tmp_path):
     real, calls = Clocks(), itertools.count()
     # Forward by an hour once the first attempt is under way.
     jumping = dataclasses.replace(real, wall_s=lambda: real.wall_s() + (3600.0 if next(calls) > 4 else 0.0))
-    monkeypatch.setattr("labctl.campaign.runner.Clocks", lambda: jumping)
-    assert night(tmp_path / "night", plan_text(2)).exit_status == 0
+    assert night(tmp_path / "night", plan_text(2), clocks=jumping).exit_status == 0
     found = journal.read(tmp_path / "night")
     (jump,) = [event for event in found.events if event.kind == "clock"]
     assert jump.facts["jump_s"] == pytest.approx(3600.0, abs=0.5)
