@@ -15,9 +15,10 @@ from instruments.record import Record
 from labctl import __version__, interrupts
 from labctl.bench import Bench
 from labctl.dated import Dated, check_bench, check_record, read_dated, replay
-from labctl.errors import DeviceStable, EnvironmentFault, FileFault, NobodyThere, Unsupported
+from labctl.errors import ConfigError, DeviceStable, EnvironmentFault, FileFault, NobodyThere, Unsupported
 from labctl.firmware import mismatch
 from labctl.frontend import choose_range, look, take_zero, utc_text
+from labctl.metering import count_null, plan_stretch, take_stretch
 from labctl.model import Capture, Operation
 from labctl.operations import OF_IMAGE, parts, spelled
 from labctl.series import expected_duration_s, take_series, warm_up
@@ -96,6 +97,9 @@ def _take(
         manifest = {**bench.dut.manifest(), "build": hello["build"]}
         plan = replace(plan, operations=tuple(_of_image(bench, manifest, one) for one in plan.operations))
         n_steps = len(plan.operations) + 2
+        if bench.file.meter is not None:
+            yield from _metered(bench, plan, manifest, progress, missing)
+            return
         null = null_of(plan.operations)
         front_end = _prepare(bench, plan, dated, null, lambda text, done: progress(text, done, n_steps), missing)
         if front_end is None:
@@ -129,6 +133,39 @@ def _take(
                 calibrations=dated.calibrations,
             )
         progress("done", n_steps, n_steps)
+
+
+def _metered(
+    bench: Bench, plan: Plan, manifest: dict[str, Any], progress: Progress, missing: Missing
+) -> Generator[tuple[int, datetime.datetime, Capture], None, None]:
+    """Measure by a meter, which needs neither a range nor a zero reading of its own, and sees no null windows."""
+    if plan.zero is not None or plan.calibrations:
+        raise ConfigError("zero readings and calibrations are of an oscilloscope's shunt: leave them out with a meter")
+    n_steps = len(plan.operations) + 1
+    for number, operation in enumerate(plan.operations, 1):
+        interrupts.check()
+        progress(f"{operation.name}: {operation.n_runs} runs", number - 1, n_steps)
+        try:
+            stretch = plan_stretch(bench, operation, expected_duration_s(bench, operation))
+            warm_up(bench, stretch.operation, plan.n_warmup)
+            null_report, null_truth = count_null(bench, null_of((stretch.operation,)))
+            series = take_stretch(bench, stretch)
+        except Unsupported as error:
+            missing(operation, error)
+            continue
+        taken = datetime.datetime.now(datetime.UTC)
+        yield number, taken, Capture(
+            records={"series": series.record},
+            wiring=bench.wiring,
+            operation=stretch.operation,
+            board=bench.board,
+            dut_report=series.report,
+            null_report=null_report,
+            manifest=manifest,
+            provenance=provenance(bench, taken, plan.temperature_degc),
+            truth=truth_per_iteration(series.truth, null_truth, stretch.operation) if bench.simulation else None,
+        )
+    progress("done", n_steps, n_steps)
 
 
 def _of_image(bench: Bench, manifest: dict[str, Any], operation: Operation) -> Operation:

@@ -126,7 +126,8 @@ def warn_of_far_current(warnings: list[str], board: Mapping[str, Any], operation
 def warn_of_chain(warnings: list[str], measured: Measurement, zero: Record | None) -> None:
     """Warn of what the wiring leaves unknown: offset, accuracy, decoupling, resolution."""
     chain = measured.chain
-    if not chain.zeroed:
+    # A meter states its offset, and has neither range nor offset setting that a zero reading would belong to.
+    if not chain.zeroed and not (chain.resistance_ohm is None and chain.channels[0].accuracy):
         found = zero is not None and any(
             c.name in zero.channels and zero_channel(c, zero) is None for c in chain.channels
         )

@@ -24,6 +24,7 @@ from labctl.units import percent
 # The ends of a normal distribution are then known to 0.4 % of the standard uncertainty, in half a second.
 _N_TRIALS_MAX = 400_000
 _EDGES, _NULL_EDGES = "edge resolution", "edge resolution of null"
+COUNTED_NULL = "trigger's cost by the DUT's count"
 # Windows longer than null's by no more than this part of it are no longer: a difference of rounding.
 _LEAST_RATIO = 1e-6
 
@@ -41,16 +42,29 @@ class Trialled(NamedTuple):
 class PerOperation:
     """Per-iteration numbers of a series: (window - mean null) / n, on duration, charge and energies alike.
 
-    `budget` maps "duration", "power" and "energy" to their contributions.
+    `budget` maps "duration", "power" and "energy" to their contributions. `null_s` is what a null window lasts by the
+    DUT's own count, where there is no `null` because the instrument's samples are longer; it is taken off at the power
+    of the operation, which leaves the power as it is, and what it really was is open between nothing and twice as much.
     """
 
     def __init__(
-        self, series: Series, null: Series | None, n_iterations: int, power: str, wiring: Wiring, keys: Keys
+        self,
+        series: Series,
+        null: Series | None,
+        n_iterations: int,
+        power: str,
+        wiring: Wiring,
+        keys: Keys,
+        null_s: float = 0.0,
     ) -> None:
         self.series, self.null, self.n, self.kind = series, null, n_iterations, power
         base = [0.0] * 4
         if null is not None:
             base = [summarize(column).mean for column in _columns(null.runs, power)]
+        elif null_s:
+            means = [summarize(column).mean for column in _columns(series.runs, power)]
+            base = [null_s / means[0] * mean for mean in means]
+        self._null_s = null_s if null is None else 0.0
         columns = [(np.array(c) - b) / n_iterations for c, b in zip(_columns(series.runs, power), base, strict=True)]
         self.duration, self.charge, self.energy, self.supply_energy = (summarize(c) for c in columns)
         if self.duration.mean * n_iterations <= _LEAST_RATIO * base[0] or self.duration.mean <= 0:
@@ -124,7 +138,7 @@ class PerOperation:
         if self.null is not None:
             scatter += _joint_scatter(self.null.runs, self.kind, -1 / self.n)
         in_time, in_energy = np.array([t for _, t, _ in scatter]), np.array([e for _, _, e in scatter])
-        edges = [c for c in self.budget["duration"] if c.name in (_EDGES, _NULL_EDGES)]
+        edges = [c for c in self.budget["duration"] if c.name in (_EDGES, _NULL_EDGES, COUNTED_NULL)]
         of_edges = np.array([c.effect / c.standard for c in edges])
 
         def model(errors: np.ndarray) -> np.ndarray:
@@ -136,7 +150,8 @@ class PerOperation:
             power, time = energy / time, time + of_edges @ ends
             return np.stack([time, power, power * time])
 
-        return Trialled([*shared, *(t for t, _, _ in scatter), *(Term(c.standard) for c in edges)], model)
+        ends = [Term(c.standard, c.distribution) for c in edges]
+        return Trialled([*shared, *(t for t, _, _ in scatter), *ends], model)
 
     def _make_budget(self, keys: Keys) -> dict[str, list[Contribution]]:
         def model(of_series: Deviation, of_null: Deviation) -> np.ndarray:
@@ -161,6 +176,13 @@ class PerOperation:
                          -1 / (self.n * self.duration.mean))
             _add_edges(budget, _NULL_EDGES, summarize(times).std, null.chain.dt_s, self.n, power_w,
                        key and f"{key}, edges")
+        if self._null_s:
+            for quantity, factor in (("duration", 1.0), ("energy", power_w)):
+                standard_s = uncertainty.rectangular(self._null_s)
+                budget[quantity].append(Contribution(
+                    COUNTED_NULL, "B", "rectangular", standard_s, "s", -factor * standard_s / self.n,
+                    source="the DUT's own count of null windows, which are shorter than a sample",
+                ))
         return {quantity: uncertainty.independent(parts) for quantity, parts in budget.items()}
 
     def _time_and_energy(self, of_series: Deviation, of_null: Deviation) -> tuple[np.ndarray, np.ndarray]:

@@ -57,11 +57,11 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
     warn_of_calibrations(warnings, capture)
     zero = capture.records.get("zero")
     series = _measure(capture, "series", operation.n_runs, capture.dut_report, zero, power)
-    null = None
+    null, null_s = None, 0.0
     if operation.name != "null":
         if "null" in capture.records:
             null = _measure(capture, "null", None, capture.null_report, zero, power)
-        else:
+        elif (null_s := _counted_null_s(capture)) == 0:
             warnings.append("no null windows: the trigger's own cost is still in every number")
     warn_of_chain(warnings, series.measurement, zero)
     warn_of_peaks(warnings, series.measurement)
@@ -69,7 +69,7 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
     if len(series.runs) == 1:
         warnings.append("one run only: how much runs scatter is not known, and not in the uncertainty")
     compare_with_dut(warnings, capture, series, null)
-    numbers = PerOperation(series, null, operation.n_iterations, power, capture.wiring, _keys(capture))
+    numbers = PerOperation(series, null, operation.n_iterations, power, capture.wiring, _keys(capture), null_s)
     intervals = numbers.intervals(warnings)
     duration, energy, power_runs = numbers.duration, numbers.energy, numbers.power
     idle_w = _idle_power(warnings, series.runs)
@@ -182,6 +182,12 @@ def _idle_power(warnings: list[str], runs: Sequence[Run]) -> float | None:
                 f"{idle.mean:.3g} W): the energy net of idle is uncertain by as much times the duration"
             )
     return idle.mean
+
+
+def _counted_null_s(capture: Capture) -> float:
+    """Give what null windows last by the DUT's own count, 0 where it did not count any."""
+    report, clock_hz = capture.null_report, capture.board.get("clock_hz")
+    return summarize(report.cycles).mean / clock_hz if report is not None and report.cycles and clock_hz else 0.0
 
 
 def _cycles_per_operation(capture: Capture, n: int) -> float | None:
