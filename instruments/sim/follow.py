@@ -50,6 +50,12 @@ class Follower:
         """Return a stretch that is worth looking at in one go."""
         return STEP_S * self._pace
 
+    def hold(self, keep_from_s: float) -> None:
+        """Stay where the line ends now, and keep what follows `keep_from_s`."""
+        self._viewer.look(keep_from_s)
+        self.seen_s = max(self.seen_s, self._world.end_s)
+        self._restart()
+
     def follow(self, wanted_s: float, keep_from_s: float) -> float:
         """Wait a moment for the line to get to `wanted_s`; return how far it may be looked at, at most that far.
 
