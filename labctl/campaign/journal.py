@@ -17,13 +17,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from labctl.campaign import document
 from labctl.campaign.model import Attempt, Event
 from labctl.errors import DiskFull, FileFault
 from labctl.store.atomic import explained
-from labctl.userfile import read_regular
+from labctl.userfile import open_regular
 
 NAME = "journal.jsonl"
 TORN = b" #torn"
@@ -101,11 +101,17 @@ def read(folder: Path) -> Journal:
 
 def read_bytes(folder: Path) -> bytes:
     """Read the bytes of a journal. Raises FileFault where there is none."""
+    with opened(folder) as stream:
+        return stream.read()
+
+
+def opened(folder: Path) -> BinaryIO:
+    """Open a journal to read it. Raises FileFault where there is none."""
     path = folder / NAME
     if not os.path.lexists(path):
         raise FileFault(f"{path} is missing, so that what was done is not known: put it back from a copy of the "
                         "folder, or look at single captures (labctl analyze)")
-    return read_regular(path, N_BYTES_MAX)
+    return open_regular(path, N_BYTES_MAX)
 
 
 def parse(data: bytes, where: str, first: int = 1) -> Journal:

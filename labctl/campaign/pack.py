@@ -49,9 +49,7 @@ def pack(path: Path, out: Path, progress: Progress = lambda _: None) -> Path:
     campaign is at work, FileFault where a capture is missing or damaged or `out` exists, DiskFull, EnvironmentFault.
     """
     campaign = folder.open_campaign(path)
-    by = folder.holder(path)
-    if by is not None:
-        raise BusyFault(f"process {by.pid} works on {path} since {by.since_utc}: pack it when that is done")
+    _check_idle(path)
     taken = journal.acknowledged(journal.read(path))
     with held(), new_file(out) as sink, h5py.File(sink, "w", driver="fileobj", libver=_LIBVER) as file:
         file.attrs["schema"] = _text(SCHEMA_PACK.encode())
@@ -65,7 +63,14 @@ def pack(path: Path, out: Path, progress: Progress = lambda _: None) -> Path:
             check_sound(source, attempt, again=True)
             _add_capture(file, name, source)
             sink.check()
+        _check_idle(path)  # what was read belongs together only where nobody began to work meanwhile
     return out
+
+
+def _check_idle(path: Path) -> None:
+    by = folder.holder(path)
+    if by is not None:
+        raise BusyFault(f"process {by.pid} works on {path} since {by.since_utc}: pack it when that is done")
 
 
 def unpack(file: Path, out: Path, progress: Progress = lambda _: None) -> Path:

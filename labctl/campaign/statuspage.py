@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from rich.cells import chop_cells
+
 from labctl.boards import clock_text
 from labctl.campaign.folder import Now
 from labctl.campaign.journal import damage
@@ -48,16 +50,16 @@ def render(campaign: Campaign, state: State, n_listed: int = _N_LISTED) -> list[
     """
     items = {item.number: item for item in campaign.items}
     benches = "; ".join(bench_label(str(one.get("name")), bool(one.get("emulated"))) for one in campaign.benches)
-    lines = wrap(f"Campaign {state.name}; bench: {benches}") + wrap(_counts(state))
+    lines = _wrapped(f"Campaign {state.name}; bench: {benches}") + wrap(_counts(state))
     lines += wrap(pace(state)) + wrap(damage(state.broken))
     lines += _work(state, items)
     if state.last is not None:
-        lines += wrap(f"Last: {named(items.get(state.last.item), state.last.item)}: {came_to(state.last)}")
+        lines += _wrapped(f"Last: {named(items.get(state.last.item), state.last.item)}: {came_to(state.last)}")
     failed = [_failure(one) for one in state.failures]
     lines += listed("Failed", failed, n_listed)
     tried = [one for one in state.items if one.state == "pending" and one.last is not None]
     lines += listed("To be tried again", [_failure(one) for one in tried], n_listed)
-    return [printable(line) for line in lines]
+    return lines
 
 
 def _counts(state: State) -> str:
@@ -81,7 +83,7 @@ def _rate(rate_per_hour: float) -> str:
 def _work(state: State, items: dict[int, Item]) -> list[str]:
     if state.held_by is None:
         return ["Nobody works on it" + ("" if state.n_pending else ": it is finished")]
-    lines = wrap(f"Process {state.held_by.pid} works on it since {state.held_by.since_utc}")
+    lines = _wrapped(f"Process {state.held_by.pid} works on it since {state.held_by.since_utc}")
     return lines + [part for one in state.running for part in _indented(_running(one, items))]
 
 
@@ -91,7 +93,7 @@ def _running(now: Now, items: dict[int, Item]) -> str:
 
 
 def named(item: Item | None, number: int) -> str:
-    """Name an item by its number and what it measures."""
+    """Name an item by its number and what it measures; which one of several references or baselines, from 1."""
     if item is None:
         return f"item {number}"
     operation = item.operation
@@ -99,7 +101,8 @@ def named(item: Item | None, number: int) -> str:
     parts += [f"{operation.bytes} B"] if operation.bytes is not None else []
     parts += [operation.implementation, operation.profile]
     parts += [clock_text(operation.clock_hz)] if operation.clock_hz is not None else []
-    return " ".join([*parts, operation.variant]).rstrip()
+    which = "" if item.role == "item" else f", {item.role} {item.repeat + 1}"
+    return " ".join([*parts, operation.variant]).rstrip() + which
 
 
 def came_to(attempt: Attempt) -> str:
@@ -127,8 +130,14 @@ def listed(heading: str, texts: list[str], n_listed: int = _N_LISTED) -> list[st
 
 
 def _indented(text: str) -> list[str]:
-    first, *rest = wrap(text, N_COLUMNS - 2 * len(_INDENT))
+    first, *rest = _wrapped(text, N_COLUMNS - 2 * len(_INDENT)) or [""]
     return [_INDENT + first, *(2 * _INDENT + part for part in rest)]
+
+
+def _wrapped(text: str, width: int = N_COLUMNS) -> list[str]:
+    """Wrap a text that may hold anything: no line is wider than `width`, however long or wide its words are."""
+    plain = printable(" ".join(text.split()))
+    return [part for line in wrap(plain, width) for part in chop_cells(line, width)]
 
 
 def _item(status: ItemStatus) -> dict[str, Any]:

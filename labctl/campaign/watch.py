@@ -18,7 +18,6 @@ from labctl.campaign.journal import Journal
 from labctl.campaign.model import Attempt, Campaign, Event
 from labctl.campaign.state import ItemStatus, State, state_of
 from labctl.errors import FileFault
-from labctl.userfile import open_regular
 
 # As much of the journal's end is kept to see whether it is still the same that was read.
 _N_KNOWN = 256
@@ -166,7 +165,7 @@ class _Tail:
     def read(self) -> Journal:
         """Give all that the journal holds now. Raises FileFault where it cannot be read."""
         try:
-            with open_regular(self.path, journal.N_BYTES_MAX) as stream:
+            with journal.opened(self.path.parent) as stream:
                 about = os.fstat(stream.fileno())
                 if not self._goes_on(stream.fileno(), (about.st_dev, about.st_ino), about.st_size):
                     self._begin_anew((about.st_dev, about.st_ino))

@@ -46,7 +46,12 @@ def watch(folder: Path, once: bool) -> int:
                     live.update(_page(sight), refresh=True)
     except KeyboardInterrupt:  # who has seen enough has interrupted nothing
         interrupts.reset()
-    console.print(_page(sight))
+    if console.is_terminal:
+        console.print(_page(sight))
+    else:  # a table is padded with blanks, which a file does not need
+        with console.capture() as shown:
+            console.print(_page(sight))
+        click.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
     return 0
 
 
@@ -61,7 +66,8 @@ def _page(sight: Sight) -> Group:
     from labctl.report.text import printable
 
     state = sight.state
-    parts: list[Any] = [Text(f"{printable(state.name)}: {printable(sight.phase)}", style="bold")]
+    title = f"{printable(state.name)}: {printable(sight.phase)}"
+    parts: list[Any] = [Text(title, style="bold", overflow="fold")]
     bar = Table.grid()
     bar.add_row(ProgressBar(total=max(1, state.n_items), completed=state.n_done + state.n_failed, width=60))
     parts.append(bar)

@@ -1,5 +1,6 @@
 """Whoever reads a capture of a campaign reads the one that was acknowledged; the others are named and go on."""
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -12,15 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 from labctl.campaign import export, journal, pack, runner
+from labctl.campaign.folder import holder, open_campaign
 from labctl.campaign.results import load_rows
 from labctl.campaign.source import open_source
 from labctl.campaign.verify import verify
 from labctl.campaign.work import Policy
 from labctl.cli import campaignfiles, campaignwatch, table
-from labctl.errors import FileFault
+from labctl.errors import BusyFault, FileFault
 
 from .campaign_synthetic import Synthetic, planned_folder
 from .serve_server import serving
+
+UTC = "2026-11-30T12:00:00Z"
 
 
 @pytest.fixture(scope="module")
@@ -271,3 +275,23 @@ def test_verify_names_the_command_that_takes_a_damaged_capture_again(night):
     flip(night)
     said = " ".join(invoke(campaignfiles.verify, night).output.split())
     assert f"`labctl campaign resume {night} --retry-failed` takes this capture again" in said
+
+
+def test_a_campaign_that_is_gone_on_with_while_it_is_packed_is_not_packed(night, tmp_path):
+    def begin(stack):
+        if holder(night) is None:
+            stack.enter_context(open_campaign(night).lock(UTC))
+
+    with contextlib.ExitStack() as stack, pytest.raises(BusyFault, match="pack it when that is done"):
+        pack.pack(night, tmp_path / "night.h5", lambda _: begin(stack))
+    assert not (tmp_path / "night.h5").exists()
+
+
+@pytest.mark.parametrize("command", [campaignfiles.status, campaignfiles.verify, campaignfiles.pack,
+                                     campaignfiles.export, campaignwatch.watch, table.command])
+def test_a_folder_without_a_journal_says_what_is_lost_and_what_to_do(night, command):
+    (night / journal.NAME).unlink()
+    found = invoke(command, night)
+    assert isinstance(found.exception, FileFault)
+    assert "journal.jsonl is missing, so that what was done is not known" in str(found.exception)
+    assert sorted(one.name for one in night.parent.iterdir()) == ["night"]
