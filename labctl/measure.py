@@ -18,7 +18,7 @@ from labctl.dated import Dated, check_bench, check_record, read_dated, replay
 from labctl.errors import ConfigError, DeviceStable, EnvironmentFault, FileFault, NobodyThere, Unsupported
 from labctl.firmware import mismatch
 from labctl.frontend import choose_range, look, take_zero, utc_text
-from labctl.metering import count_null, plan_stretch, take_stretch
+from labctl.metering import count_null, has_trigger, plan_stretch, take_logs, take_stretch
 from labctl.model import Capture, Operation
 from labctl.operations import OF_IMAGE, parts, spelled
 from labctl.series import expected_duration_s, take_series, warm_up
@@ -145,25 +145,31 @@ def _metered(
     for number, operation in enumerate(plan.operations, 1):
         interrupts.check()
         progress(f"{operation.name}: {operation.n_runs} runs", number - 1, n_steps)
+        records: dict[str, Record] = {}
         try:
-            stretch = plan_stretch(bench, operation, expected_duration_s(bench, operation))
-            warm_up(bench, stretch.operation, plan.n_warmup)
-            null_report, null_truth = count_null(bench, null_of((stretch.operation,)))
-            series = take_stretch(bench, stretch)
+            duration_s = expected_duration_s(bench, operation)
+            if has_trigger(bench):
+                stretch = plan_stretch(bench, operation, duration_s)
+                operation = stretch.operation  # noqa: PLW2901 - with its iterations
+                warm_up(bench, operation, plan.n_warmup)
+                series = take_stretch(bench, stretch)
+            else:
+                operation, records["waiting"], series = take_logs(bench, operation, duration_s)  # noqa: PLW2901
+            null_report, null_truth = count_null(bench, null_of((operation,)))
         except Unsupported as error:
             missing(operation, error)
             continue
         taken = datetime.datetime.now(datetime.UTC)
         yield number, taken, Capture(
-            records={"series": series.record},
+            records={"series": series.record, **records},
             wiring=bench.wiring,
-            operation=stretch.operation,
+            operation=operation,
             board=bench.board,
             dut_report=series.report,
             null_report=null_report,
             manifest=manifest,
             provenance=provenance(bench, taken, plan.temperature_degc),
-            truth=truth_per_iteration(series.truth, null_truth, stretch.operation) if bench.simulation else None,
+            truth=truth_per_iteration(series.truth, null_truth, operation) if bench.simulation else None,
         )
     progress("done", n_steps, n_steps)
 

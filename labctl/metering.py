@@ -2,13 +2,17 @@
 
 A meter's samples lie tens of microseconds apart, and mean that time: a hash of 160 us is 16 of them. So a window holds
 as many iterations as it takes to be `N_SAMPLES` samples long, and a recording all windows of a series. Null windows are
-shorter than a sample: what the trigger costs is what the DUT counts of them.
+shorter than a sample: what the trigger costs is what the DUT counts of them. A meter without a trigger counts the
+energy of long logs, one a run (`analysis.averaged`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from instruments.protocols import (
     AcquisitionSettings,
@@ -18,6 +22,8 @@ from instruments.protocols import (
     DigitalSettings,
     TriggerSettings,
 )
+from instruments.record import Record
+from labctl import interrupts
 from labctl.bench import Bench
 from labctl.benchfile import MeterSection
 from labctl.errors import CaptureError, ConfigError
@@ -27,6 +33,10 @@ from labctl.series import ANSWER_TIMEOUT_S, DITHER_S, MARGIN_MIN_S, MARGIN_RATIO
 
 # Two edges, each known to half a sample, then let the duration of a single run scatter by 0.2 %.
 N_SAMPLES = 200
+# Of a meter that only counts energy: 1 s is a thousand of its samples. Beside the window, what the DUT and the meter
+# may be late by.
+LOG_WINDOW_S = 1.0
+LOG_MARGIN_S = 1.0
 # Quiet samples beside each window.
 _N_QUIET = 20
 # What a series may last longer than the DUT foretells, and rounds until meter and iterations fit each other.
@@ -141,3 +151,70 @@ def count_null(bench: Bench, null: Operation) -> tuple[DutReport, list[dict[str,
         bench.simulation.windows()
     report = bench.dut.go(ANSWER_TIMEOUT_S + bench.slowdown * ready.series_s)
     return report, bench.simulation.windows() if bench.simulation is not None else []
+
+
+def has_trigger(bench: Bench) -> bool:
+    """Tell whether the meter shows windows, or counts energy alone."""
+    return section_of(bench).trigger is not None or bench.wiring.trigger_channel is not None
+
+
+def take_logs(bench: Bench, operation: Operation, duration_s: float) -> tuple[Operation, Record, Series]:
+    """Take each run as one long log of a meter without a trigger, after a log of the DUT while it waits.
+
+    Return the operation with its iterations, that log, and the series: a segment a run, all of one length. Raises what
+    the meter and the DUT raise.
+    """
+    one_s = duration_s / operation.n_iterations
+    if operation.n_iterations == 1:
+        operation = replace(operation, n_iterations=min(max(1, math.ceil(LOG_WINDOW_S / one_s)), _N_ITERATIONS_MAX))
+    single = replace(operation, n_runs=1)
+    window_s = one_s * operation.n_iterations
+    bench.dut.hello()
+    _begin_log(bench, LOG_WINDOW_S)
+    waiting = _end_log(bench, LOG_WINDOW_S)
+    records, cycles, truth, beside_s = [], list[int](), list[dict[str, float]](), 0.0
+    for _ in range(operation.n_runs):
+        interrupts.check()
+        ready = prepare(bench.dut, single, MARGIN_MIN_S)
+        if bench.simulation is not None:
+            bench.simulation.windows()
+        series_s = max(ready.series_s, window_s)
+        beside_s = max(beside_s, series_s - window_s)
+        span_s = _SPARE_RATIO * series_s + LOG_MARGIN_S
+        _begin_log(bench, span_s)
+        report = bench.dut.go(ANSWER_TIMEOUT_S + bench.slowdown * series_s)
+        records.append(_end_log(bench, span_s))
+        cycles += report.cycles
+        if bench.simulation is not None:
+            truth += bench.simulation.windows()
+    return operation, waiting, Series(_joined(records, beside_s), replace(report, cycles=tuple(cycles)), truth)
+
+
+def _begin_log(bench: Bench, span_s: float) -> None:
+    """Start to record for `span_s`. Raises what the meter raises."""
+    channels = (CurrentSettings(section_of(bench).current_channel),)
+    bench.scope.configure(AcquisitionSettings(channels, None, span_s, 0.0))
+    bench.scope.arm()
+
+
+def _end_log(bench: Bench, span_s: float) -> Record:
+    bench.scope.wait(SCOPE_SETTLE_S + bench.slowdown * span_s)
+    return bench.scope.fetch()
+
+
+def _joined(records: list[Record], beside_s: float) -> Record:
+    """Put logs one below the other, cut to the shortest: what follows the window in them is waiting."""
+    n, first = min(record.n_samples for record in records), records[0]
+    channels = {
+        name: replace(channel, codes=np.concatenate([record.channels[name].codes[:, :n] for record in records]))
+        for name, channel in first.channels.items()
+    }
+    gaps = tuple(
+        (number, start, min(length, n - start))
+        for number, record in enumerate(records)
+        for _, start, length in record.gaps
+        if start < n
+    )
+    starts_s = np.arange(len(records)) * (n * (first.dt_s or 0.0))
+    return replace(first, channels=channels, segment_start_s=starts_s, gaps=gaps,
+                   granted={**first.granted, "beside_s": beside_s})

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from instruments.record import Record
+from labctl.analysis import averaged
 from labctl.analysis.alike import clock_energy, judge_runs, shape_of
 from labctl.analysis.benefit import warn_of_calibrations
 from labctl.analysis.calibration import check_calibration
@@ -53,6 +54,8 @@ def examine(capture: Capture, power: str = "dut") -> tuple[Result, Trialled]:
         raise CaptureError(f"the DUT found the output of {operation.name} wrong; a wrong result is not measured")
     for calibration in capture.calibrations:
         check_calibration(calibration, capture.records["series"].instrument, capture.provenance.get("utc"))
+    if averaged.is_averaged(capture.records["series"]):
+        return averaged.examine(capture)
     warnings: list[str] = []
     warn_of_calibrations(warnings, capture)
     zero = capture.records.get("zero")
