@@ -9,7 +9,6 @@ energy of long logs, one a run (`analysis.averaged`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
