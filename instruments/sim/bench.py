@@ -17,6 +17,7 @@ from instruments.sim.control import Control
 from instruments.sim.fixture import KINDS, Fixture, Nominal
 from instruments.sim.frontend import SHUNT_FAULTS
 from instruments.sim.infiniivision import InfiniiVision
+from instruments.sim.meters import Meter, Supply, build
 from instruments.sim.server import HOST, ScpiServer, SerialServer, Server
 from instruments.sim.switch import Switch
 from instruments.sim.world import World
@@ -88,12 +89,15 @@ class Bench:
             has_bulk_segments=config.get("scope", {}).get("bulk_segments", True),
         )
         self.switch = Switch(self._power, self._has_power)
+        self._meter: Meter | None = None
+        if "meter" in config:
+            self._meter = build(config["meter"], self.world, self.seed, self.stream, self._supplied())
         self._scope_server = ScpiServer("scope", self.scope)
         self._switch_server = ScpiServer("power", self.switch)
         self._serial = SerialServer(lambda data: self._ready().uart_write(data))
         self._control = Server("control", Control(self).serve)
         self._servers = (self._scope_server, self._switch_server, self._serial, self._control)
-        self._scope_server.fault.set(config.get("faults", {}).get("scope", {}))
+        self._break(config.get("faults", {}))
         threading.Thread(target=self._boot, name="boot", daemon=True).start()
 
     def addresses(self) -> dict[str, Any]:
@@ -104,6 +108,7 @@ class Bench:
             "power": f"TCPIP::{HOST}::{self._switch_server.port}::SOCKET",
             "control": f"{HOST}:{self._control.port}",
             "pid": os.getpid(),
+            **({"meter": self._meter.address} if self._meter is not None else {}),
         }
 
     def set_faults(self, faults: Mapping[str, Any]) -> None:
@@ -111,7 +116,18 @@ class Bench:
         check_faults(faults)
         self._ready().set_faults(faults.get("dut", {}))
         self._wire(faults)
+        self._break(faults)
+
+    def _break(self, faults: Mapping[str, Any]) -> None:
         self._scope_server.fault.set(faults.get("scope", {}))
+        if self._meter is not None:
+            self._meter.set_faults(faults.get("meter", {}))
+
+    def _supplied(self) -> Supply:
+        """Return the supply that a meter is: its level is off by as much as the supply that was drawn."""
+        nominal_v = float(self.config["supply"]["voltage_v"])
+        ratio = self.circuit.supply_v / nominal_v
+        return Supply(self._power, self._has_power, lambda level_v: self.world.supply(level_v * ratio), nominal_v)
 
     def _wire(self, faults: Mapping[str, Any]) -> None:
         self.world.trigger_fault = faults.get("trigger")
@@ -173,6 +189,8 @@ class Bench:
         self.stopped.set()
         for server in self._servers:
             server.close()
+        if self._meter is not None:
+            self._meter.close()
         self.world.close()
         if self._dut is not None:
             self._dut.close()
@@ -228,15 +246,15 @@ def check_faults(faults: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError for a fault that nothing here can have; the DUT's own are checked by it."""
     if not isinstance(faults, Mapping):
         raise TypeError(f"faults: {faults!r} is not one JSON object")
-    for name in ("scope", "dut"):
+    for name in ("scope", "dut", "meter"):
         if not isinstance(faults.get(name, {}), Mapping):
             raise TypeError(f"faults: {name} {faults[name]!r} is not one JSON object")
     wired = {
         "trigger": TRIGGER_FAULTS, "shunt": tuple(SHUNT_FAULTS), "wires": WIRES_FAULTS, "kill": KILL_FAULTS,
     }  # fmt: skip
-    unknown = set(faults) - {*wired, "scope", "dut"}
+    unknown = set(faults) - {*wired, "scope", "dut", "meter"}
     if unknown:
-        raise ValueError(f"faults: {min(unknown)!r} is not one of {', '.join(wired)}, scope, dut")
+        raise ValueError(f"faults: {min(unknown)!r} is not one of {', '.join(wired)}, scope, dut, meter")
     for name, known in wired.items():
         if faults.get(name) not in (None, *known):
             raise ValueError(f"faults: {name} {faults[name]!r} is not one of {', '.join(known)}")

@@ -13,6 +13,7 @@ import re
 from instruments.sim.scpi import NUMBER, ScpiError
 
 N_OUTPUTS = 2
+N_PINS = 7
 TICK_S = 5.12e-6
 STEP_S = {"RES20": 20.48e-6, "RES40": 40.96e-6}
 POINTS_MAX = 524_288

@@ -14,6 +14,7 @@ from instruments.sim.n6705_rules import (
     ELOG_PERIOD_S,
     INTERVAL_MAX_S,
     N_OUTPUTS,
+    N_PINS,
     PERIOD_MAX_S,
     POINTS_MAX,
     STEP_S,
@@ -32,7 +33,6 @@ IDENTITY = "Keysight Technologies,N6705C,EMULATED{seed},E.02.10.3327"
 VOLTAGE_MAX_V, CURRENT_MAX_A = 20.4, 3.06
 # Below this the DUT has no supply to speak of.
 ALIVE_V = 1.0
-N_PINS = 7
 KINDS = {"VOLT": "VOLTage", "CURR": "CURRent"}
 VIEWS = {"SCOPE": "", "DLOG": "DLOG:", "ELOG": "ELOG:"}
 TRIGGER_NODES = {"SCOPE": "ACQuire", "DLOG": "DLOG", "ELOG": "ELOG"}

@@ -11,11 +11,13 @@ Modelled, each with its source:
 - The converter reads what the published conversion, with the constants in the unit's metadata, turns into the current;
   on top of it a gain error, an offset and noise for each range. Limits of all three and of the clock: not verified
   against Nordic's user guide.
+- The unit's settings and the DUT's supply outlive an unplugged port (one that the computer alone supplies would not).
 - What a client does not fetch waits, and so does the unit: words are lost where a fault says so, never by themselves.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import threading
 import zlib
@@ -127,6 +129,7 @@ class Ppk2:
         self._metadata: dict[str, Any] = {}
         self._raw_send, self._sending = send, threading.Lock()
         self._faults = SerialFaults({}, seed, unplug)
+        self._stale = b""
         self._pending = bytearray()
         self._closed = threading.Event()
         self._stop = threading.Event()
@@ -136,20 +139,23 @@ class Ppk2:
     def set_faults(self, faults: Mapping[str, Any]) -> None:
         """Replace the set of faults: those of `SerialFaults`, and `metadata_s` (slow), `metadata_nan`, `stale_bytes`.
 
-        `stale_bytes` lets so many bytes of an earlier recording lie in the buffer. Raises ValueError for another.
+        `stale_bytes` lets so many bytes of an earlier recording come before anything else, once a client has spoken.
+        Raises ValueError for another.
         """
         own = {name: faults[name] for name in ("metadata_s", "metadata_nan", "stale_bytes") if name in faults}
         self._faults = self._faults.replaced({name: faults[name] for name in faults if name not in own})
         self._metadata = own
-        if stale := int(own.get("stale_bytes", 0)):
-            generator = np.random.default_rng([self._seed, zlib.crc32(b"stale")])
-            with self._sending:
-                self._raw_send(generator.integers(0, 256, stale, np.uint8).tobytes())
+        generator = np.random.default_rng([self._seed, zlib.crc32(b"stale")])
+        self._stale = generator.integers(0, 256, int(own.get("stale_bytes", 0)), np.uint8).tobytes()
 
     # --- what the client sends ----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
         """Take bytes; obey each command once its last byte is there. A byte that is no command is passed over."""
+        if self._stale:
+            stale, self._stale = self._stale, b""
+            with contextlib.suppress(OSError):
+                self._send(stale)
         self._pending += data
         while self._pending:
             command = self._pending[0]
@@ -204,7 +210,8 @@ class Ppk2:
         if self._metadata.get("metadata_nan"):
             text = text.replace(f"R4: {self.unit.resistor_ohm[4]:.4f}", "R4: -nan")
         self._closed.wait(float(self._metadata.get("metadata_s", 0.0)))
-        self._send(text.encode("ascii"))
+        with contextlib.suppress(OSError):  # whoever asked has left
+            self._send(text.encode("ascii"))
 
     def metadata(self) -> str:
         """Return the unit's constants as it prints them."""
