@@ -103,6 +103,19 @@ def test_a_steady_line_that_is_continued_keeps_its_means():
     viewer.close()
 
 
+def test_before_what_is_kept_and_after_the_end_the_line_stays_as_it_was():
+    """Half an interval before the line begins at 4 mA, and half after its end at 10 mA."""
+    world = make_world(0.0)
+    world.parked(0, 4e-3)
+    viewer, start_s = world.view()
+    world.woken()
+    feed(world, [(240, 4e-3), (240, 10e-3)])
+    assert world.mean_current(start_s - 5e-6, 10e-6, 1) == pytest.approx([4e-3], rel=1e-6)
+    assert world.mean_current(start_s + 15e-6, 10e-6, 1) == pytest.approx([10e-3], rel=1e-6)
+    assert world.mean_current(start_s + 1.0, 1e-6, 2) == pytest.approx([10e-3, 10e-3], rel=1e-6)
+    viewer.close()
+
+
 def test_without_a_shunt_nothing_crosses_and_the_energies_are_the_same():
     world = make_world(0.0)
     viewer, _ = world.view()
