@@ -25,6 +25,7 @@ from functools import partial
 import numpy as np
 
 from instruments.sim import n6705_dlog
+from instruments.sim.acquisition import REST_S
 from instruments.sim.n6705_module import Module
 from instruments.sim.n6705_rules import FIFO_S, N_OUTPUTS, outputs, quoted, show, value
 from instruments.sim.n6705_settings import KINDS, Settings
@@ -170,6 +171,8 @@ class N6705(Settings):
         return (1 if self._outputs[n].on else 4) | (8 if waits else 0) | (32 if measures else 0)
 
     def _begin(self, recording: Recording, plan: Plan) -> None:
+        # As for the oscilloscope: what the seed decides must not hang on when the emulator comes to rest.
+        self.frame.world().rest(REST_S, self._is_gone)
         recording.run = Run(self.frame, plan, self._n_runs, recording.take)
         self._n_runs += 1
 

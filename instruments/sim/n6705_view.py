@@ -134,13 +134,18 @@ class Run:
         self.n_taken = 0
         self._frame, self._take = frame, take
         self._clock = MeterClock(TIMEBASE_LIMIT_RATIO, frame.seed, frame.stream, number)
-        words = [frame.seed, zlib.crc32(b"n6705"), number, *of_stream(frame.stream)]
-        self._noise = np.random.Generator(np.random.SFC64(words))
+        # One for each quantity, so that it does not matter in which portions they are taken.
+        self._noise = [self._generator(number, q) for q in plan.quantities]
         self._stop = threading.Event()
         self._forced_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="n6705", daemon=True)
         self._follower = Follower(frame.world(), frame.pace, self._stop)
         self._thread.start()
+
+    def _generator(self, number: int, quantity: Quantity) -> np.random.Generator:
+        key = zlib.crc32(f"{quantity.kind}{quantity.output}".encode())
+        words = [self._frame.seed, zlib.crc32(b"n6705"), key, number, *of_stream(self._frame.stream)]
+        return np.random.Generator(np.random.SFC64(words))
 
     @property
     def waits(self) -> bool:
@@ -210,15 +215,21 @@ class Run:
             n = int((follower.follow(wanted_s, next_s) - first_s) / step_s)
             n = (n if plan.n_records is None else min(n, plan.n_records)) - self.n_taken
             if n > 0:
-                self._take(np.column_stack([self._values(q, first_s, step_s, n) for q in plan.quantities]))
+                columns = [
+                    self._values(q, noise, first_s, step_s, n)
+                    for q, noise in zip(plan.quantities, self._noise, strict=True)
+                ]
+                self._take(np.column_stack(columns))
                 self.n_taken += n
 
-    def _values(self, quantity: Quantity, first_s: float, step_s: float, n: int) -> np.ndarray:
+    def _values(
+        self, quantity: Quantity, noise: np.random.Generator, first_s: float, step_s: float, n: int
+    ) -> np.ndarray:
         frame, kind = self._frame, quantity.kind
         module = frame.modules[quantity.output]
         m = round(self.plan.dt_s / TICK_S) if quantity.extremes else 1
         true = frame.true(quantity.output, kind, first_s, step_s / m, n * m, self.n_taken * m)
-        read = module.read(kind, true, self.plan.dt_s / m, quantity.full, self._noise).astype(np.float32)
+        read = module.read(kind, true, self.plan.dt_s / m, quantity.full, noise).astype(np.float32)
         if not quantity.extremes:
             return read.reshape(n, 1)
         read = read.reshape(n, m)

@@ -399,6 +399,20 @@ def test_immediate_and_bus(rig):
     assert len(rig.array("CURR")) == 200
 
 
+def test_the_seed_decides_every_bit_of_an_acquisition_and_the_pace_none():
+    records = []
+    for seed, pace in ((1, 1000), (1, 0.2), (2, 1000)):
+        rig = Rig(seed, pace)
+        rig.do(f"{WITH_PIN};:SENS:SWE:TINT 10.24E-6,(@1,2);:SENS:SWE:POIN 3000,(@1,2)")
+        rig.do("DIG:PIN1:FUNC TINP;:TRIG:ACQ:SOUR PIN1,(@1,2);:INIT:ACQ (@1,2)")
+        rig.until_filled(10.24e-6)
+        rig.run(LOW, HIGH, LOW)
+        records.append([rig.array("CURR"), rig.array("VOLT", 2)])
+        rig.meter.close()
+    assert np.array_equal(records[0], records[1])
+    assert not np.array_equal(records[0], records[2])
+
+
 def test_byte_order_and_text(rig):
     acquire(rig, "IMM", offset=0)
     values = rig.array("CURR")
