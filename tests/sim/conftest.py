@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from labctl.simulation import default_elf
+
+from .forked import Forker
 
 BOARD = "stm32vldiscovery"
 
@@ -22,26 +22,19 @@ def elf() -> Path:
     return path
 
 
-def run_labctl(*arguments: str, cwd: Path, status: int = 0, timeout_s: float = 110.0, **environment: str):
-    """Run the command as a person does, in its own process; check its exit status."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from labctl.cli import main; main()", *arguments],
-        cwd=cwd,
-        env={**os.environ, "XDG_CONFIG_HOME": str(cwd), **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    return done
-
-
 @pytest.fixture(scope="session")
 def labctl():
-    """Give the command as a function."""
-    return run_labctl
+    """Give the command as a function: it runs in its own process, as a person's does; its exit status is checked."""
+    forker = Forker()
+
+    def run(*arguments: str, cwd: Path, status: int = 0, timeout_s: float = 110.0, **environment: str):
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(cwd), **environment}
+        done = forker.run(list(arguments), cwd, environment, timeout_s)
+        assert done.returncode == status, done.stderr
+        return done
+
+    yield run
+    forker.close()
 
 
 @pytest.fixture(scope="session")
