@@ -7,6 +7,7 @@ fewer bytes without a word, and without one they never return; a port that is pu
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class SerialLink:
         left = memoryview(data)
         while left:
             self._await(deadline, f"{len(data) - len(left)} of {len(data)} bytes could be sent", writing=True)
-            left = left[self._call(lambda fd, left=left: os.write(fd, left)) :]
+            left = left[self._call(functools.partial(_write, left)) :]
 
     def receive_into(self, view: memoryview, deadline: Deadline) -> tuple[int, bool]:
         """Wait for at least one byte and put what is there into `view`; return how many, and False: nothing ends here.
@@ -112,7 +113,7 @@ class SerialLink:
         except ValueError as error:
             raise OutOfRange(f"{self._port} cannot be opened at {self._baud_hz} baud ({error})") from error
         except (serial.SerialException, OSError) as error:
-            why = os.strerror(error.errno) if getattr(error, "errno", None) else str(error)
+            why = os.strerror(error.errno) if error.errno else str(error)
             if "exclusive" in str(error).lower():
                 why = "another program holds it"
             raise LinkLost(f"{self._port} cannot be opened ({why}): {REMEDY}") from error
@@ -148,6 +149,10 @@ class SerialLink:
             return call(self._serial.fileno())
         except (OSError, ValueError, serial.SerialException) as error:
             raise LinkLost(f"{self._port} is gone ({error}): {REMEDY}, then reopen") from error
+
+
+def _write(data: memoryview, fd: int) -> int:
+    return os.write(fd, data)
 
 
 def _shown(data: bytes | bytearray) -> str:
