@@ -70,7 +70,7 @@ def test_a_comma_is_refused_never_misread(text):
     ("text", "unit"), [("5 V", "ohm"), ("24 mhz", "Hz"), ("1 Ms", "s"), ("10 MS", "s"), ("4.7 f", "F"), ("5 k", "V")]
 )
 def test_another_unit_or_an_ambiguous_one_is_refused(text, unit):
-    with pytest.raises(ConfigError, match="is no unit of this|is not a unit known here"):
+    with pytest.raises(ConfigError, match=r"is no unit of this|is not a unit known here"):
         parse(text, unit)
 
 
