@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from instruments.errors import BadData, OutOfRange
+from instruments.drivers.oscilloscope import DIVISIONS, Limits, channel_number, check_input, check_plan, within
+from instruments.errors import BadData
 from instruments.protocols import AcquisitionSettings, ChannelSettings
 from instruments.record import Accuracy, Channel
 
@@ -22,9 +23,9 @@ SPAN_MIN_S, SPAN_MAX_S = 20e-9, 500.0  # 2 ns/div to 50 s/div, 10 divisions [DS]
 RATE_MAX_HZ = 5e9  # one channel of each pair; half of it with both [DS]
 MEMORY_SAMPLES = 4_000_000  # one channel of each pair; half of it with both, divided by the segments [DS], [UG]
 SEGMENTS_MAX = 1000  # [DS]
-LEVEL_MAX_RATIO = 0.75  # of full scale, from mid-screen [PG] p. 1014
+LEVEL_MAX_DIVISIONS = 6.0  # from mid-screen [PG] p. 1014
+LIMITS = Limits(SPAN_MIN_S, SPAN_MAX_S, RATE_MAX_HZ, SEGMENTS_MAX, LEVEL_MAX_DIVISIONS)
 
-DIVISIONS = 8
 GAIN_RATIO = 0.02  # [DS]
 OFFSET_DIVISIONS, OFFSET_FIXED_V, OFFSET_SETTING_RATIO = 0.1, 2e-3, 0.01  # [DS]
 # rms: a fixed part and a part of a division. Not verified against [DS]: limits of a comparable oscilloscope,
@@ -53,57 +54,19 @@ class Preamble:
 
 
 def check_settings(settings: AcquisitionSettings, names: tuple[str, ...]) -> None:
-    """Raise OutOfRange for what the instrument cannot do. NaN fails every comparison and so is refused too."""
-    if not settings.channels:
-        raise OutOfRange("at least one channel must be recorded")
-    for channel in settings.voltages:
-        _check_channel(channel, names)
-    used = [channel.name for channel in settings.channels]
-    if len(set(used)) != len(used):
-        raise OutOfRange(f"a channel is asked for twice: {', '.join(used)}")
-    _within("span", settings.span_s, SPAN_MIN_S, SPAN_MAX_S, "s")
-    _within("pre-trigger time", settings.pre_s, 0.0, settings.span_s, "s")
-    _within("sample rate", settings.rate_hz, 0.0, RATE_MAX_HZ, "Hz")
-    n_segments = settings.n_segments
-    if not (isinstance(n_segments, int) and 1 <= n_segments <= SEGMENTS_MAX):
-        raise OutOfRange(f"the number of segments must be a whole number from 1 to {SEGMENTS_MAX}, not {n_segments!r}")
-    trigger = settings.trigger
-    if trigger is None:
-        if n_segments > 1:
-            raise OutOfRange(f"without a trigger one segment is taken, not {n_segments}")
-        return
-    if trigger.source not in used:
-        raise OutOfRange(f"trigger source {trigger.source!r} is not among the recorded channels {', '.join(used)}")
-    if trigger.edge not in ("rising", "falling"):
-        raise OutOfRange(f"trigger edge must be rising or falling, not {trigger.edge!r}")
-    channel = settings.voltages[used.index(trigger.source)]
-    reach_v = LEVEL_MAX_RATIO * channel.range_v
-    _within("trigger level", trigger.level_v, channel.offset_v - reach_v, channel.offset_v + reach_v, "V")
+    """Raise OutOfRange for what the instrument cannot do."""
+    check_plan(settings, LIMITS, lambda channel: _check_channel(channel, names))
 
 
 def _check_channel(channel: ChannelSettings, names: tuple[str, ...]) -> None:
-    if channel.name not in names:
-        raise OutOfRange(f"no channel {channel.name!r}; this instrument has {', '.join(names)}")
-    if channel.coupling not in ("DC", "AC"):
-        raise OutOfRange(f"{channel.name} coupling must be DC or AC, not {channel.coupling!r}")
+    check_input(channel, names)
     probe = channel.probe_ratio
-    _within(f"{channel.name} probe ratio", probe, PROBE_MIN_RATIO, PROBE_MAX_RATIO, "to 1")
+    within(f"{channel.name} probe ratio", probe, PROBE_MIN_RATIO, PROBE_MAX_RATIO, "to 1")
     # At the probe's tip everything is as many times larger as the probe divides.
     through = "" if probe == 1 else f" with its {probe:g}:1 probe"
-    _within(f"{channel.name} range", channel.range_v, RANGE_MIN_V * probe, RANGE_MAX_V * probe, "V", through)
+    within(f"{channel.name} range", channel.range_v, RANGE_MIN_V * probe, RANGE_MAX_V * probe, "V", through)
     limit_v = probe * (OFFSET_MAX_COARSE_V if channel.range_v > COARSE_FROM_V * probe else OFFSET_MAX_V)
-    _within(f"{channel.name} offset", channel.offset_v, -limit_v, limit_v, "V", through)
-
-
-def _within(what: str, value: float, low: float, high: float, unit: str, condition: str = "") -> None:
-    if not low <= value <= high:
-        limits = f"from {low:g} {unit} to {high:g} {unit}{condition}"
-        raise OutOfRange(f"{what} must be {limits}, not {value:g} {unit}")
-
-
-def channel_number(name: str) -> int:
-    """Return 2 for CH2."""
-    return int(name.removeprefix("CH"))
+    within(f"{channel.name} offset", channel.offset_v, -limit_v, limit_v, "V", through)
 
 
 def parse_preamble(reply: str, where: str) -> Preamble:

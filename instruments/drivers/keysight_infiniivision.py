@@ -18,16 +18,12 @@ channels, average, peak and high-resolution acquisition, 50 ohm input, external 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from instruments.drivers.infiniivision_facts import (
-    DIVISIONS,
     MEMORY_SAMPLES,
     RANGE_MAX_V,
     RANGE_MIN_V,
@@ -35,73 +31,38 @@ from instruments.drivers.infiniivision_facts import (
     SEGMENTS_MAX,
     TIMEBASE_RATIO,
     Preamble,
-    channel_number,
     check_settings,
     make_channel,
     parse_preamble,
 )
-from instruments.errors import BadData, InstrumentError, InstrumentTimeout, Rejected, WrongIdentity
+from instruments.drivers.oscilloscope import (
+    DIVISIONS,
+    GRANTED_MIN_RATIO,
+    TRANSFER_MIN_BYTES_PER_S,
+    Oscilloscope,
+    channel_number,
+    polls,
+)
+from instruments.errors import BadData, InstrumentTimeout, Rejected
 from instruments.protocols import AcquisitionSettings, Capabilities, ChannelSettings, Progress, TriggerSettings
-from instruments.record import Channel, Identity, Record
+from instruments.record import Channel, Record
 from instruments.transport.link import QUERY_TIMEOUT_S, Deadline, Link
-from instruments.transport.scpi import Scpi
 
-MODEL = re.compile(r"(?:DSO|MSO)-?X ?3\d\d[24]T")
 CHANNELS_MAX = ("CH1", "CH2", "CH3", "CH4")
-VENDORS = ("KEYSIGHT", "AGILENT")
-
-# A sibling of this family needs 10 s from the accepted connection to its first reply (scopehal-apps issue 1056).
-FIRST_REPLY_TIMEOUT_S = 15.0
-# The granted range or span may be rounded, but a smaller one would clip or cut what was asked for.
-GRANTED_MIN_RATIO = 0.99
 RUN_BIT = 1 << 3  # of the operation status condition register [PG] p. 1255
-POLL_FIRST_S = 0.005
-POLL_GROWTH = 1.5
-# Old Agilent firmware stalls when polled without pauses of about this length (sicak issues 3 and 4).
-POLL_MAX_S = 0.1
-# Real oscilloscopes of this kind deliver 1 to 100 MB/s.
-TRANSFER_MIN_BYTES_PER_S = 1e6
 
 
-class KeysightInfiniiVision:
+class KeysightInfiniiVision(Oscilloscope):
     """Record waveforms with an InfiniiVision 3000T X-Series oscilloscope; implements `protocols.Recorder`."""
 
-    DRIVER_API = 1
+    SUMMARY = "Keysight InfiniiVision 3000T X-Series oscilloscopes; never tried on a real one"
+    VENDORS = ("KEYSIGHT", "AGILENT")
+    MODEL = re.compile(r"(?:DSO|MSO)-?X ?3\d\d[24]T")
+    FAMILY = "Keysight InfiniiVision 3000T X-Series (DSO-X 3012T to MSO-X 3104T)"
 
     def __init__(self, link: Link, timeout_s: float = QUERY_TIMEOUT_S) -> None:
-        self._link = link
-        self._scpi = Scpi(link, timeout_s)
-        self._identity: Identity | None = None
-        self._asked: AcquisitionSettings | None = None
-        self._granted: AcquisitionSettings | None = None
-        self._replies: dict[str, str] = {}
-        self._n_taken = 0
+        super().__init__(link, timeout_s)
         self._bulk: bool | None = None
-        self._closed = False
-
-    @classmethod
-    def open(
-        cls, resource: str, timeout_s: float = QUERY_TIMEOUT_S, first_reply_timeout_s: float = FIRST_REPLY_TIMEOUT_S
-    ) -> Self:
-        """Open the link, check who answers and clear the status.
-
-        `timeout_s` holds for each exchange, and for a block beside the time that its bytes need. Raises LinkLost,
-        InstrumentTimeout, WrongIdentity.
-        """
-        from instruments.transport.visa import VisaLink
-
-        scope = cls(VisaLink(resource, timeout_s), timeout_s)
-        try:
-            scope._identify(first_reply_timeout_s)
-            scope._link.write("*CLS")
-        except InstrumentError:
-            scope._link.close()
-            raise
-        return scope
-
-    def identify(self) -> Identity:
-        """Return who answers. Raises WrongIdentity for another vendor or family, naming what answered."""
-        return self._identify(self._scpi.timeout_s)
 
     def capabilities(self) -> Capabilities:
         """Return the limits to plan within, at 1:1: a probe multiplies those of the range.
@@ -157,15 +118,14 @@ class KeysightInfiniiVision:
 
         Raises InstrumentTimeout where it does not arm in time, Rejected where nothing is configured.
         """
-        if self._granted is None:
-            raise Rejected(f"{self._link.resource}: nothing is configured; call configure first")
+        self._configured()
         self._n_taken = 0
         deadline = Deadline(timeout_s)
         self._scpi.command(":STOP")
         self._scpi.query("*OPC?", timeout_s)
         self._scpi.query(":AER?")  # reading clears it, so that an earlier arming is not taken for this one
         self._scpi.command(":SINGle")
-        for _ in _polls(deadline):
+        for _ in polls(deadline):
             if self._scpi.number(":AER?") == 1:
                 return
         errors = self._scpi.errors()
@@ -180,11 +140,10 @@ class KeysightInfiniiVision:
 
         Raises InstrumentTimeout with the error queue where no segment at all arrived.
         """
-        if self._granted is None:
-            raise Rejected(f"{self._link.resource}: nothing is configured; call configure and arm first")
-        wanted = self._granted.n_segments
+        granted = self._configured("configure and arm")
+        wanted = granted.n_segments
         running = True
-        for _ in _polls(Deadline(timeout_s)):
+        for _ in polls(Deadline(timeout_s)):
             running = bool(int(self._scpi.number(":OPERegister:CONDition?")) & RUN_BIT)
             taken = self._count_segments(running)
             if progress is not None:
@@ -200,7 +159,7 @@ class KeysightInfiniiVision:
                 "saw no trigger",
                 "the trigger channel's cable and pin, its level and edge, and that the DUT runs",
             )
-            if self._granted.trigger is None:
+            if granted.trigger is None:
                 what, check = "did not finish", "that the span is shorter than the time-out"
             raise InstrumentTimeout(
                 f"{self._link.resource} {what} within {timeout_s:g} s ({'; '.join(errors) or 'no error queued'}): "
@@ -242,39 +201,6 @@ class KeysightInfiniiVision:
             asked=asdict(self._asked),
             granted={**asdict(replace(self._granted, rate_hz=1 / first.dt_s)), "replies": dict(self._replies)},
         )
-
-    def stop(self) -> None:
-        """Stop an acquisition that is under way; harmless otherwise, and safe after errors."""
-        if self._closed:
-            return
-        if self._link.tainted:
-            self._link.reopen()
-        self._link.write(":STOP")
-
-    def close(self) -> None:
-        """Stop the acquisition and release the link. May be called twice."""
-        try:
-            # Best effort: an instrument that cannot be reached cannot be stopped, and the caller is leaving anyway.
-            with suppress(InstrumentError):
-                self.stop()
-        finally:
-            self._closed = True
-            self._link.close()
-
-    def _identify(self, timeout_s: float) -> Identity:
-        identity = self._scpi.identity(timeout_s)
-        if not identity.vendor.upper().startswith(VENDORS) or not MODEL.fullmatch(identity.model.upper()):
-            raise WrongIdentity(
-                f"{self._link.resource} answers as {identity.vendor} {identity.model}; this driver is for Keysight "
-                "InfiniiVision 3000T X-Series (DSO-X 3012T to MSO-X 3104T): choose another driver or address"
-            )
-        self._identity = identity
-        return identity
-
-    def _set(self, header: str, value: str | int | float | bool) -> str:
-        reply = self._scpi.set(header, value)
-        self._replies[header] = reply
-        return reply
 
     def _set_channel(self, asked: ChannelSettings) -> ChannelSettings:
         # Range and offset mean volts at the probe tip, so the probe is set first.
@@ -318,10 +244,6 @@ class KeysightInfiniiVision:
         near = abs(level_v - trigger.level_v) <= range_v / DIVISIONS
         self._require(":TRIGger:EDGE:LEVel", near, trigger.level_v, level_v)
         return replace(trigger, level_v=level_v)
-
-    def _require(self, header: str, kept: bool, asked: float, granted: float) -> None:
-        if not kept:
-            raise Rejected(f"{self._link.resource}: {header} was set to {asked:g} but {granted:g} was granted")
 
     def _count_segments(self, running: bool) -> int:
         assert self._granted is not None
@@ -382,13 +304,3 @@ class KeysightInfiniiVision:
                 f"{self._link.resource}: :WAVeform:DATA? gave {payload.size} points, the preamble promised {into.size}"
             )
         self._scpi.query("*OPC?")  # without it the next query is answered by -410, Query INTERRUPTED (sicak issue 5)
-
-
-def _polls(deadline: Deadline) -> Iterator[None]:
-    """Yield until the deadline, at once the first time, then after pauses that grow to the longest polite one."""
-    pause_s = POLL_FIRST_S
-    yield
-    while (remaining_s := deadline.remaining_s) > 0:
-        time.sleep(min(pause_s, remaining_s))
-        pause_s = min(POLL_GROWTH * pause_s, POLL_MAX_S)
-        yield
