@@ -49,15 +49,15 @@ class Scpi:
         if found := self.errors():
             raise Rejected(f"{self.link.resource} refused {command}: {'; '.join(found)}")
 
-    def set(self, header: str, value: str | int | float | bool) -> str:
+    def set(self, header: str, value: str | int | float | bool, where: str = "") -> str:
         """Set, read the error queue, read the setting back, and return the reply.
 
         A word, switch or count must come back as it was sent, else Rejected; a float may be rounded by the
-        instrument and is for the caller to judge.
+        instrument and is for the caller to judge. `where` is a channel list, such as (@1).
         """
         text = _written(value)
-        self.command(f"{header} {text}")
-        reply = self.query(f"{header}?")
+        self.command(f"{header} {text},{where}" if where else f"{header} {text}")
+        reply = self.query(f"{header}? {where}".rstrip())
         if isinstance(value, bool):
             kept = reply.upper() in (("1", "ON") if value else ("0", "OFF"))
         elif isinstance(value, int):

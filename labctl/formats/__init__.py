@@ -10,7 +10,7 @@ from typing import Any
 
 from instruments.record import Record
 from labctl.errors import ConfigError, FileFault
-from labctl.formats import chipwhisperer, keysight_bin, keysight_csv, other, rigol_csv
+from labctl.formats import chipwhisperer, keysight_bin, keysight_csv, keysight_dlog, other, rigol_csv
 from labctl.formats.foreign import ForeignFile, statistics
 from labctl.formats.text import Sheet, open_sheet
 
@@ -18,7 +18,7 @@ __all__ = ["ForeignFile", "describe", "detect", "read_file"]
 
 _HEAD_BYTES = 4096
 _SHEETS = (keysight_csv, rigol_csv)
-_BINARIES = (keysight_bin, chipwhisperer)
+_BINARIES = (keysight_bin, keysight_dlog, chipwhisperer)
 
 
 def detect(path: str | Path) -> str:
@@ -54,7 +54,7 @@ def describe(foreign: ForeignFile) -> dict[str, Any]:
     start_s = None if record.dt_s is None else float(record.segment_start_s[0])
     channels = []
     for channel in record.channels.values():
-        low, high, mean = statistics(channel)
+        low, high, mean = (None if math.isnan(value) else value for value in statistics(channel))
         n_segments, n_samples = channel.codes.shape
         channels.append(
             {

@@ -12,7 +12,7 @@ import numpy as np
 
 from instruments.record import Channel, Record
 
-READABLE = "Keysight .bin and .csv, Rigol .csv and ChipWhisperer .cwp or .npy"
+READABLE = "Keysight .bin, .csv and .dlog, Rigol .csv and ChipWhisperer .cwp or .npy"
 _BLOCK = 1 << 20
 _LARGEST = 1e30
 _CHANNEL_NUMBER = re.compile(r"(?:X\()?(?:CHAN(?:NEL)?|CH|C)?[\s_]*([1-9][0-9]?)\)?", re.IGNORECASE)
@@ -104,12 +104,18 @@ def even_step(times_s: np.ndarray, resolution_s: float) -> tuple[float, float] |
 
 
 def statistics(channel: Channel) -> tuple[float, float, float]:
-    """Compute (min, max, mean) of a channel in its unit, block by block."""
+    """Compute (min, max, mean) of a channel in its unit, block by block, without what was not measured (NaN)."""
     low, high, total, count = math.inf, -math.inf, 0.0, 0
     for part in _parts(channel.codes.shape):
         block = np.asarray(channel.codes[part])
+        if block.dtype.kind == "f":
+            block = block[~np.isnan(block)]
+        if not block.size:
+            continue
         low, high = min(low, float(block.min())), max(high, float(block.max()))
         total += float(block.sum(dtype=np.float64))
         count += block.size
     ends = sorted((low * channel.scale + channel.offset, high * channel.scale + channel.offset))
+    if not count:
+        return math.nan, math.nan, math.nan
     return ends[0], ends[1], total / count * channel.scale + channel.offset
