@@ -135,6 +135,9 @@ class SerialLink:
 
         return self._call(wait) > 0
 
+    def _put(self, view: memoryview) -> int:
+        return self._call(lambda fd: os.write(fd, view))
+
     def _take(self, view: memoryview) -> int:
         n = self._call(lambda fd: os.readv(fd, [view]))
         if n == 0:
