@@ -39,6 +39,7 @@ sweep: setup browser ## the long forms (up to an hour)
 	$(BIN)/python benchmarks/analysis_speed.py --check --samples 1e9 --skip-naive --repeats 1
 	$(BIN)/python benchmarks/block_transfer.py --check
 	$(BIN)/python benchmarks/store_cost.py --check
+	$(BIN)/python benchmarks/mutation_check.py
 
 setup: $(READY) firmware $(VENV)/.warm ## virtual environment, cross-compiler, crypto library, firmware
 
