@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from instruments.sim import linkfaults
 from instruments.sim.circuit import Circuit
 from instruments.sim.control import Control
 from instruments.sim.fixture import KINDS, Fixture, Nominal
@@ -25,7 +25,6 @@ from instruments.sim.world import World
 BOOT_TIMEOUT_S = 60.0
 TRIGGER_FAULTS = ("disconnected", "inverted", "stuck-high", "extra-edge")
 WIRES_FAULTS = ("swapped",)
-SCOPE_FAULTS = ("silent", "stall_after_bytes", "close_after_bytes", "vanish_after_bytes", "return_after_s")
 KILL_FAULTS = ("simulator",)
 # The window at whose end the fault `kill` strikes: in the middle of a series.
 _KILLED_AT_WINDOW = 3
@@ -103,9 +102,9 @@ class Bench:
     def addresses(self) -> dict[str, Any]:
         """Return where everything answers."""
         return {
-            "scope": f"TCPIP::{HOST}::{self._scope_server.port}::SOCKET",
+            "scope": self._scope_server.resource,
             "dut": f"socket://{HOST}:{self._serial.port}",
-            "power": f"TCPIP::{HOST}::{self._switch_server.port}::SOCKET",
+            "power": self._switch_server.resource,
             "control": f"{HOST}:{self._control.port}",
             "pid": os.getpid(),
             **({"meter": self._meter.address} if self._meter is not None else {}),
@@ -258,12 +257,4 @@ def check_faults(faults: Mapping[str, Any]) -> None:
     for name, known in wired.items():
         if faults.get(name) not in (None, *known):
             raise ValueError(f"faults: {name} {faults[name]!r} is not one of {', '.join(known)}")
-    unknown = set(faults.get("scope", {})) - set(SCOPE_FAULTS)
-    if unknown:
-        raise ValueError(f"faults: scope {min(unknown)!r} is not one of {', '.join(SCOPE_FAULTS)}")
-    for name, value in faults.get("scope", {}).items():
-        if name == "return_after_s":
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ValueError(f"faults: scope {name} must be a time in seconds, not {value!r}")
-        elif name != "silent" and not (isinstance(value, int) and value >= 0):
-            raise ValueError(f"faults: scope {name} must be a number of bytes, not {value!r}")
+    linkfaults.check(faults.get("scope", {}), "scope")

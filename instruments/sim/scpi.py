@@ -41,6 +41,7 @@ MESSAGES = {
     -310: "System error",
     -350: "Queue overflow",
     -363: "Input buffer overrun",
+    -410: "Query INTERRUPTED",
 }
 QUEUE_LENGTH = 30
 # Standard Event Status Register (IEEE 488.2, 11.5.1): bit of each class of error, and operation complete.

@@ -7,13 +7,16 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from instruments.sim.linkfaults import Line, LinkFault
 from instruments.sim.scpi import Instrument, Reply
 
 HOST = "127.0.0.1"
 MESSAGE_MAX_BYTES = 1 << 16
+# Smaller pieces of an answer are copied together rather than sent by themselves.
+GATHER_MAX_BYTES = 4096
 # Pause before another connection is accepted where the system had no room for the last one.
 ACCEPT_PAUSE_S = 0.05
 
@@ -117,75 +120,55 @@ def is_gone(connection: socket.socket) -> bool:
         return True
 
 
-class OutputFault:
-    """Break what an instrument sends: `silent`, or `stall_after_bytes` or `close_after_bytes` since it was set.
-
-    With `vanish_after_bytes` the instrument is gone after so many, from the start after 0, and comes back after
-    `return_after_s` where that is given, else with the next set of faults. `vanish` and `come_back` do it.
-    """
-
-    def __init__(self, vanish: Callable[[float | None], None], come_back: Callable[[], None]) -> None:
-        self._limit_bytes: int | None = None
-        self._closes = self._vanishes = False
-        self._return_after_s: float | None = None
-        self._vanish, self._come_back = vanish, come_back
-
-    def set(self, fault: Mapping[str, Any]) -> None:
-        """Replace the fault; an empty one repairs."""
-        self._come_back()
-        self._closes = "close_after_bytes" in fault
-        self._vanishes = "vanish_after_bytes" in fault
-        self._return_after_s = fault.get("return_after_s")
-        names = ("vanish_after_bytes", "close_after_bytes", "stall_after_bytes")
-        limit = 0 if fault.get("silent") else next((fault[name] for name in names if name in fault), None)
-        self._limit_bytes = None if limit is None else int(limit)
-        self._vanish_if_due()
-
-    def send(self, connection: socket.socket, data: memoryview) -> None:
-        """Send as much as the fault lets through."""
-        if self._limit_bytes is not None:
-            data = data[: self._limit_bytes]
-            self._limit_bytes -= len(data)
-        connection.sendall(data)
-        if self._limit_bytes == 0 and self._closes:
-            connection.shutdown(socket.SHUT_RDWR)
-        self._vanish_if_due()
-
-    def _vanish_if_due(self) -> None:
-        if self._vanishes and self._limit_bytes == 0:
-            self._vanishes, self._limit_bytes = False, None
-            self._vanish(self._return_after_s)
-
-
-class ScpiServer(Server):
-    """Let clients talk to an instrument: messages end in LF, and so do answers."""
+class InstrumentServer(Server):
+    """Let clients talk to an instrument over some transport; `fault` is what is wrong with that."""
 
     def __init__(self, name: str, instrument: Instrument) -> None:
-        self.fault = OutputFault(self.vanish, self.come_back)
-        self._instrument = instrument
+        self.instrument = instrument
+        self.fault = LinkFault(instrument.errors, self.vanish, self.come_back)
         super().__init__(name, self._talk)
 
+    @property
+    def resource(self) -> str:
+        """Name the address as VISA writes it."""
+        raise NotImplementedError
+
     def _talk(self, connection: socket.socket) -> None:
+        """Serve one connection."""
+        raise NotImplementedError
+
+
+class ScpiServer(InstrumentServer):
+    """Let clients talk over a raw socket: messages end in LF, and so do answers."""
+
+    @property
+    def resource(self) -> str:
+        """Name the address as VISA writes it."""
+        return f"TCPIP::{HOST}::{self.port}::SOCKET"
+
+    def _talk(self, connection: socket.socket) -> None:
+        line = Line(self.fault, self.instrument, connection)
         for message in lines(connection):
             if message is None:
-                self._instrument.errors.push(-363)
+                self.instrument.errors.push(-363)
                 continue
-            self._send(connection, self._instrument.execute(message, lambda: is_gone(connection)))
+            for part in gathered(line.ask(message, lambda: is_gone(connection))):
+                line.sendall(part)
 
-    def _send(self, connection: socket.socket, answer: Sequence[Reply]) -> None:
-        small = bytearray()
-        for part in answer:
-            if isinstance(part, memoryview):
-                self._flush(connection, small)
-                self.fault.send(connection, part)
-            else:
-                small += part.encode("latin-1") if isinstance(part, str) else part
-        self._flush(connection, small)
 
-    def _flush(self, connection: socket.socket, small: bytearray) -> None:
-        if small:
-            self.fault.send(connection, memoryview(bytes(small)))
-            small.clear()
+def gathered(answer: Sequence[Reply]) -> list[memoryview]:
+    """Return the bytes of an answer: small pieces together in one, large ones as they lie in memory."""
+    views: list[memoryview] = []
+    small = bytearray()
+    for part in answer:
+        if isinstance(part, memoryview) and part.nbytes >= GATHER_MAX_BYTES:
+            if small:
+                views.append(memoryview(bytes(small)))
+                small.clear()
+            views.append(part.cast("B"))
+        else:
+            small += part.encode("latin-1") if isinstance(part, str) else part
+    return [*views, memoryview(bytes(small))] if small else views
 
 
 class SerialServer(Server):
