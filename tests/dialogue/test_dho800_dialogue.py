@@ -129,7 +129,8 @@ def words(first, n=1000):
 
 
 def select(n, *then):
-    return [(f":WAVeform:SOURce CHANnel{n}", None), (":WAVeform:MODE RAW", None), (":WAVeform:FORMat WORD", None), *then]
+    source = f":WAVeform:SOURce CHANnel{n}"
+    return [(source, None), (":WAVeform:MODE RAW", None), (":WAVeform:FORMat WORD", None), *then]
 
 
 def page(first, last, block):
