@@ -55,10 +55,12 @@ def take_series(
     margin_s = MARGIN_MIN_S if operation.name == "null" else _margin_s(bench, operation, duration_s)
     trigger_channel, trigger = trigger_settings(bench)
     span_s = duration_s + 2 * margin_s
-    bench.scope.configure(
+    granted = bench.scope.configure(
         AcquisitionSettings((*shunt, trigger_channel), trigger, span_s, margin_s, operation.n_runs)
     )
-    ready = prepare(bench.dut, operation, PAUSE_RATIO * margin_s + DITHER_S)
+    # A segment that is longer than asked, by the steps of the scope's memory or rate, must end before the next window.
+    longer_s = max(0.0, granted.span_s - span_s)
+    ready = prepare(bench.dut, operation, min(PAUSE_RATIO * margin_s + DITHER_S + longer_s / 2, PAUSE_MAX_S))
     if bench.simulation is not None:
         bench.simulation.windows()  # those of the warm-up are not of the series
     bench.scope.arm()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -29,10 +30,28 @@ class Reached(Exception):
     ],
 )
 def test_beside_a_long_window_lies_what_the_dut_can_pause(name, duration_s, margin_s):
+    asked = prepared(name, duration_s)
+    acquisition = asked["acquisition"]
+    assert acquisition.pre_s == margin_s
+    assert acquisition.span_s == pytest.approx(duration_s + 2 * acquisition.pre_s)
+    # Two pauses lie between windows, two margins of the record: the DUT's silence is the longer.
+    assert acquisition.pre_s < asked["pause_s"] <= PAUSE_MAX_S
+
+
+def test_a_segment_longer_than_asked_ends_before_the_next_window():
+    """A scope whose memory comes in steps records more than the span; the windows then lie that much further apart."""
+    usual, longer = prepared("ecdsa-p256", 1.0), prepared("ecdsa-p256", 1.0, longer_s=0.5)
+    assert 2 * (longer["pause_s"] - usual["pause_s"]) == pytest.approx(0.5)
+    assert prepared("ecdsa-p256", 1.0, longer_s=100.0)["pause_s"] == PAUSE_MAX_S
+
+
+def prepared(name, duration_s, longer_s=0.0):
+    """Return what a series asks of a scope that grants `longer_s` more, and of the DUT."""
     asked = {}
 
     def configure(settings):
         asked["acquisition"] = settings
+        return replace(settings, span_s=settings.span_s + longer_s)
 
     def prepare(operation, pause_s):
         asked["pause_s"] = pause_s
@@ -44,13 +63,9 @@ def test_beside_a_long_window_lies_what_the_dut_can_pause(name, duration_s, marg
         dut=SimpleNamespace(prepare=prepare),
         board={"pins": {"level_v": 3.0}},
         wiring=SimpleNamespace(trigger_channel="CH2", trigger_edge="rising", shunt=shunt),
-        file=SimpleNamespace(scope=SimpleNamespace(trigger_probe_ratio=1.0)),
+        file=SimpleNamespace(oscilloscope=SimpleNamespace(trigger_probe_ratio=1.0)),
         simulation=None,
     )
     with pytest.raises(Reached):
         take_series(bench, Operation(name, n_runs=3), (), duration_s)
-    acquisition = asked["acquisition"]
-    assert acquisition.pre_s == margin_s
-    assert acquisition.span_s == pytest.approx(duration_s + 2 * acquisition.pre_s)
-    # Two pauses lie between windows, two margins of the record: the DUT's silence is the longer.
-    assert acquisition.pre_s < asked["pause_s"] <= PAUSE_MAX_S
+    return asked
