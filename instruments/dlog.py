@@ -1,10 +1,10 @@
 """Read the data log files (.dlog) that Keysight N6705 DC power analysers write.
 
-Layout, as dlog-viewer (derf) and files of N6705B show it; the maker publishes none: an XML head up to the closing
-``dlog`` tag and its line end, 8 bytes of unknown meaning, then records of big-endian float32, interleaved over what was
-logged, by output, voltage before current. With ``frame/sense_minmax`` each quantity has three values: mean, least,
-largest. ``frame/tint`` is the interval in seconds, ``frame/time`` the planned length. Some element names in the head
-start with a digit, which no XML parser takes. Values beyond ±1e6 mark what was not measured.
+Layout, as dlog-viewer (derf) and files of N6705B show it; the maker publishes none: an XML head, which may begin with a
+comment, up to the closing ``dlog`` tag and its line end, 8 bytes of unknown use, then records of big-endian float32,
+interleaved over what was logged, by output, voltage before current. With ``frame/sense_minmax`` each quantity has three
+values: mean, least, largest. ``frame/tint`` is the interval in seconds, ``frame/time`` the planned length. Some element
+names in the head start with a digit, which no XML parser takes. Values beyond ±1e6 mark what was not measured.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def parse_head(data: bytes | memoryview, where: str) -> DatalogHead:
         raise BadData(f"{where}: no {CLOSING_TAG.decode()} ends the head of a data log: {start[:32]!r}")
     end += len(CLOSING_TAG)
     text = start[:end].lstrip()
-    if b"<!" in text:
-        raise BadData(f"{where}: the head of the data log holds a declaration, which no N6705 writes")
+    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+        raise BadData(f"{where}: the head of the data log holds declarations, which no N6705 writes")
     try:
         root = ElementTree.fromstring(_DIGIT_NAME.sub(rb"<\1_", text))
     except ElementTree.ParseError as error:

@@ -40,9 +40,9 @@ class _Column:
 
 
 def matches(head: bytes) -> bool:
-    """Recognise the root element, with or without an XML declaration before it."""
+    """Recognise the root element, with or without an XML declaration or a comment before it."""
     start = head.lstrip()
-    return start.startswith(b"<dlog>") or (start.startswith(b"<?xml") and b"<dlog>" in start)
+    return start.startswith(b"<dlog>") or (start.startswith((b"<?xml", b"<!--")) and b"<dlog>" in start)
 
 
 def read(path: Path) -> ForeignFile:

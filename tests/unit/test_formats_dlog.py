@@ -51,8 +51,9 @@ def test_volts_before_amperes_by_output(tmp_path):
     assert (record.gaps, foreign.warnings) == ((), ())
 
 
-def test_a_declaration_and_windows_line_ends(tmp_path):
-    content = log([1.5, 2.5], time="4.096e-05", start='<?xml version="1.0"?>\n')
+@pytest.mark.parametrize("start", ['<?xml version="1.0"?>\n', "<!-- settings -->\n"])
+def test_what_stands_before_the_root_and_windows_line_ends(tmp_path, start):
+    content = log([1.5, 2.5], time="4.096e-05", start=start)
     record = read(tmp_path, content.replace(b"</dlog>\n", b"</dlog>\r\n")).record
     assert (codes(record, "V1"), codes(record, "I1")) == ([[1.5]], [[2.5]])
 
@@ -119,7 +120,7 @@ def test_of_a_cut_log_what_is_whole_is_read_and_the_rest_said(tmp_path):
         (log([1.0, 2.0], [output(1, 0, 0)]), "logs nothing"),
         (log([1.0, 2.0], [output(1, 1, 0), output(1, 1, 0)]), "an output twice"),
         (log([1.0, 2.0], [output("one", 1, 1)]), "no number but 'one'"),
-        (log([1.0, 2.0], start='<?xml version="1.0"?><!DOCTYPE dlog [<!ENTITY a "b">]>'), "a declaration"),
+        (log([1.0, 2.0], start='<?xml version="1.0"?><!DOCTYPE dlog [<!ENTITY a "b">]>'), "declarations, which"),
     ],
     ids=["empty", "half", "head", "tags", "zero", "nan", "word", "missing", "nothing", "twice", "number", "doctype"],
 )
