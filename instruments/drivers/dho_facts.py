@@ -68,7 +68,7 @@ class Preamble:
 
 def scale_min_v(model: str) -> float:
     """Return the finest scale per division at 1:1 [PG] 3.6.7."""
-    return 200e-6 if model[3:4] == "9" else 500e-6
+    return 200e-6 if model[3] == "9" else 500e-6
 
 
 def check_settings(settings: AcquisitionSettings, names: tuple[str, ...], model: str) -> AcquisitionSettings:
@@ -112,10 +112,7 @@ def choose_depth(settings: AcquisitionSettings, model: str) -> int:
     Where none is asked for, as much as is read in good time.
     """
     n_used = len(settings.channels)
-    full = int(n_used > 1) + int(n_used > 2)
-    most = DEPTHS_MAX["9" if model[3:4] == "9" else "8"][full]
-    if model[5:6] == "2" and n_used == 2:
-        most = min(most, DEPTHS_MAX["8"][1])  # the full-channel mode of two-channel models [DS]
+    most = DEPTHS_MAX[model[3]][min(n_used, 3) - 1]
     fitting = [depth for depth in DEPTHS if depth * settings.n_segments <= most] or [DEPTHS[0]]
     wanted = settings.rate_hz * settings.span_s or min(DEPTH_USUAL, rate_max_hz(n_used) * settings.span_s)
     return next((depth for depth in fitting if depth >= wanted * (1 - 1e-9)), fitting[-1])

@@ -62,8 +62,9 @@ def test_the_project_file_and_the_installed_table_agree():
 
 def test_our_drivers_are_available_and_keep_their_protocols():
     available = {info.name for info in list_drivers() if info.available}
-    assert {"keysight-infiniivision", "scpi-switch"} <= available
-    for name, protocol in (("keysight-infiniivision", Recorder), ("scpi-switch", PowerSwitch)):
+    assert {"keysight-infiniivision", "rigol-dho800", "scpi-switch"} <= available
+    recorders = [(name, Recorder) for name in ("keysight-infiniivision", "rigol-dho800")]
+    for name, protocol in (*recorders, ("scpi-switch", PowerSwitch)):
         methods = [method for method in vars(protocol) if not method.startswith("_")]
         assert methods
         for method in methods:
