@@ -3,8 +3,8 @@
 On a raw socket (``TCPIP::host::port::SOCKET``) there is no end of message. PyVISA-py opens, configures, writes and
 closes; bytes are taken from the session's own socket straight into the caller's buffer, because its read call stops at
 terminator bytes inside data, reports a closed connection as a time-out, spins while it waits and drops what it
-has read when it times out (seen with pyvisa-py 0.8.1). Where messages do end (USB, HiSLIP, VXI-11), its read call is
-used with the terminator off.
+has read when it times out (seen with pyvisa-py 0.8.1). The same holds of HiSLIP, whose messages end
+(`hislip.HislipSource`). On USB and VXI-11 its read call is used, with the terminator off.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 import pyvisa
 from pyvisa.constants import StatusCode
+from pyvisa_py.protocols import hislip as pyvisa_hislip
 
 from instruments.errors import InstrumentError, InstrumentTimeout, LinkLost, OutOfRange
 from instruments.transport.framing import CHUNK_BYTES, LINE_ENDS, Source, read_block, read_line
+from instruments.transport.hislip import HislipSource
 from instruments.transport.link import QUERY_TIMEOUT_S, Deadline
 
 CLEAR_QUIET_S = 0.1
@@ -38,7 +40,7 @@ class VisaLink:
         self._lock = threading.RLock()
         self._taint = ""
         self._handle: Any = None
-        self._source: _SocketSource | _MessageSource | None = None
+        self._source: _SocketSource | HislipSource | _MessageSource | None = None
         self.reopen()
 
     @property
@@ -130,9 +132,13 @@ class VisaLink:
     def _send(self, source: Source, command: str, deadline: Deadline) -> None:
         _require_silence(source)
         try:
+            line = command.encode("ascii") + b"\n"
+            if isinstance(source, HislipSource):
+                source.send(line, deadline)
+                return
             if isinstance(source, _SocketSource):
                 source.allow(deadline)
-            self._handle.write_raw(command.encode("ascii") + b"\n")
+            self._handle.write_raw(line)
         except (OSError, RuntimeError, pyvisa.errors.VisaIOError) as error:
             raise LinkLost(f"the command could not be sent ({error}): {REMEDY}, then reopen") from error
 
@@ -161,9 +167,11 @@ def _open_resource(resource: str, timeout_s: float) -> Any:
         raise LinkLost(f"{resource} cannot be opened ({error}): {REMEDY}") from error
 
 
-def _source_of(handle: Any, resource: str) -> _SocketSource | _MessageSource:
+def _source_of(handle: Any, resource: str) -> _SocketSource | HislipSource | _MessageSource:
     """Choose how bytes are taken: from the session's own socket, or message by message."""
     peer = getattr(handle.visalib.sessions[handle.session], "interface", None)
+    if isinstance(peer, pyvisa_hislip.Instrument):
+        return HislipSource(peer)
     if handle.resource_class != "SOCKET" or not isinstance(peer, socket.socket):
         return _MessageSource(handle)
     # pyvisa-py takes a refused connection for an open one (pyvisa-py PR 637), so the socket itself is asked.
@@ -229,7 +237,7 @@ class _SocketSource:
 
 
 class _MessageSource:
-    """Bytes of a link that marks the end of each message: USB, HiSLIP, VXI-11.
+    """Bytes of a link that marks the end of each message: USB, VXI-11.
 
     Reads are large whatever is asked for, because some instruments lose data when read in small pieces.
     """
