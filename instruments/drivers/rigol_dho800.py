@@ -348,9 +348,9 @@ class RigolDho800(Oscilloscope):
 
     def _start_frames(self, deadline: Deadline) -> bool:
         """Start to record; return whether a frame began to wait for its trigger."""
-        self._scpi.command(":RECord:WRECord:OPERate RUN")
+        self._link.write(":RECord:WRECord:OPERate RUN")
         for _ in polls(deadline):
-            # While it gets ready the query itself may wait; an earlier frame may still be the current one.
+            # Until it is ready the first query, whichever it is, may wait; and an earlier frame may still be current.
             if self._count(f"{FRAME}?", max(deadline.remaining_s, self._scpi.timeout_s)) not in (0, self._selected):
                 return True
         return False

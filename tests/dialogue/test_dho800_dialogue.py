@@ -116,7 +116,8 @@ STATE = ":TRIGger:STATus?"
 HALT = [(":STOP", None), OK, (STATE, "STOP")]
 ARM = [*HALT, (":SINGle", None), OK, (STATE, "RUN"), (STATE, "WAIT")]
 OPERATE = ":RECord:WRECord:OPERate"
-RUN_FRAMES = [(f"{OPERATE} STOP", None), OK, (f"{OPERATE} RUN", None), OK]
+# What is asked first after RUN may wait for many seconds: not the error queue, whose time is short.
+RUN_FRAMES = [(f"{OPERATE} STOP", None), OK, (f"{OPERATE} RUN", None)]
 ARM_SERIES = [*RUN_FRAMES, (f"{FRAME}?", "0"), (f"{FRAME}?", "1")]
 DONE_SERIES = [(f"{OPERATE}?", "RUN"), (f"{OPERATE}?", "STOP"), (":RECord:WREPlay:FMAX?", "3")]
 DEPTH = (":ACQuire:MDEPth?", "1.000E+3")
@@ -315,7 +316,7 @@ def test_a_sample_rate_that_is_none_is_refused(dialogue, rate):
 BEFORE_FRAMES = CONFIGURE_SERIES[: -len(FRAMES) - 1]
 STALE_FRAMES = [(":RECord:WRECord:FRAMes 3", None), (":RECord:WRECord:FRAMes?", "2"), FAULT, OK]
 TRY_FRAMES = [
-    (f"{OPERATE} RUN", None), OK, (f"{FRAME}?", "1"), (f"{OPERATE} STOP", None), OK, (f"{FRAME}?", "1"),
+    (f"{OPERATE} RUN", None), (f"{FRAME}?", "1"), (f"{OPERATE} STOP", None), OK, (f"{FRAME}?", "1"),
 ]
 
 
