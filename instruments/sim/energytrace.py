@@ -100,29 +100,29 @@ class EnergyTrace:
             current_a = world.mean_current(t0_s, step_s, n, pulses.n_records)
             gain = np.where(current_a > HIGH_FROM_A, self.gain_high_ratio, self.gain_ratio)
             shown_a = np.maximum(current_a * (1.0 + gain) + self.offset_a, 0.0)
-            connection.sendall(self._lines(*pulses.count(shown_a * world.circuit.supply_v * step_s), pulses.voltage_mv))
+            connection.sendall(self._lines(*pulses.count(shown_a * world.circuit.supply_v * step_s), pulses.millivolts))
 
-    def _lines(self, time_us: np.ndarray, current_na: np.ndarray, energy_j: np.ndarray, voltage_mv: int) -> bytes:
+    def _lines(self, microseconds: np.ndarray, nanoamperes: np.ndarray, energy_j: np.ndarray, millivolts: int) -> bytes:
         counter = np.rint(energy_j / self.unit_j).astype(np.int64) + self.counter_start
         counter &= (1 << COUNTER_BITS) - 1
-        rows = zip(time_us.tolist(), current_na.tolist(), counter.tolist(), strict=True)
+        rows = zip(microseconds.tolist(), nanoamperes.tolist(), counter.tolist(), strict=True)
         if self.format == "counts":
-            text = [f"{t} {i} {voltage_mv} {e}\n" for t, i, e in rows]
+            text = [f"{t} {i} {millivolts} {e}\n" for t, i, e in rows]
         else:
-            text = [f"{t / 1e6:e} {i / 1e9:e} {voltage_mv / 1e3:e} {e * SI_UNIT_J:e}\n" for t, i, e in rows]
+            text = [f"{t / 1e6:e} {i / 1e9:e} {millivolts / 1e3:e} {e * SI_UNIT_J:e}\n" for t, i, e in rows]
         return "".join(text).encode("ascii")
 
 
 class _Pulses:
     """Count energy in whole pulses, a record after the other."""
 
-    def __init__(self, voltage_mv: int) -> None:
-        self.voltage_mv = voltage_mv
+    def __init__(self, millivolts: int) -> None:
+        self.millivolts = millivolts
         self.n_records = 0
         self._energy_j = 0.0
         self._n_pulses = 0
         self._last_record = 0
-        self._current_na = 0
+        self._nanoamperes = 0
 
     def count(self, energy_j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return time in us, current in nA and energy of whole pulses in joule after each of the records' energies."""
@@ -130,15 +130,15 @@ class _Pulses:
         total_j = self._energy_j + np.cumsum(energy_j)
         n_pulses = np.floor(total_j / PULSE_J).astype(np.int64)
         came = np.flatnonzero(np.diff(n_pulses, prepend=self._n_pulses))
-        current_na = np.full(len(record), self._current_na, np.int64)
+        nanoamperes = np.full(len(record), self._nanoamperes, np.int64)
         if len(came):
             at, count = record[came], n_pulses[came]
             carried_j = PULSE_J * np.diff(count, prepend=self._n_pulses)
             since_s = DT_S * np.diff(at, prepend=self._last_record)
-            values = np.rint(carried_j / since_s / (self.voltage_mv * 1e-3) * 1e9).astype(np.int64)
+            values = np.rint(carried_j / since_s / (self.millivolts * 1e-3) * 1e9).astype(np.int64)
             place = np.searchsorted(at, record, side="right")
-            current_na = np.concatenate(([self._current_na], values))[place]
-            self._last_record, self._current_na = int(at[-1]), int(values[-1])
+            nanoamperes = np.concatenate(([self._nanoamperes], values))[place]
+            self._last_record, self._nanoamperes = int(at[-1]), int(values[-1])
         self.n_records += len(record)
         self._energy_j, self._n_pulses = float(total_j[-1]), int(n_pulses[-1])
-        return np.rint(record * DT_S * 1e6).astype(np.int64), current_na, n_pulses * PULSE_J
+        return np.rint(record * DT_S * 1e6).astype(np.int64), nanoamperes, n_pulses * PULSE_J

@@ -47,7 +47,7 @@ GAIN_LIMIT_RATIO = 0.02
 OFFSET_LIMIT_CODES = 1.0
 NOISE_RMS_CODES = 0.7
 TIMEBASE_LIMIT_RATIO = 50e-6
-VOLTAGE_MIN_MV, VOLTAGE_MAX_MV = 800, 5000
+MILLIVOLTS_MIN, MILLIVOLTS_MAX = 800, 5000
 
 START, STOP, POWER, REGULATOR, MODE = 0x06, 0x07, 0x0C, 0x0D, 0x11
 FILTER_ON, FILTER_OFF, METADATA, RESET, USER_GAIN = 0x15, 0x16, 0x19, 0x20, 0x25
@@ -124,7 +124,7 @@ class Ppk2:
         self.mode = MODE_SOURCE
         self._world, self._seed, self._stream, self._pace = world, seed, stream, pace
         self._power, self._is_on, self._regulate = power, is_on, regulate
-        self._level_mv = round(level_v * 1e3)
+        self._millivolts = round(level_v * 1e3)
         self._user_gain = [1.0] * 5
         self._metadata: dict[str, Any] = {}
         self._raw_send, self._sending = send, threading.Lock()
@@ -175,9 +175,9 @@ class Ppk2:
             self._switch(bool(argument[0]))
         elif command == REGULATOR:
             # The first byte counts 256 mV from 3 on, the second the rest; together 32 mV more than above the lowest.
-            level_mv = (argument[0] - 3) * 256 + argument[1] - 32 + VOLTAGE_MIN_MV
-            if VOLTAGE_MIN_MV <= level_mv <= VOLTAGE_MAX_MV:
-                self._level_mv = level_mv
+            millivolts = (argument[0] - 3) * 256 + argument[1] - 32 + MILLIVOLTS_MIN
+            if MILLIVOLTS_MIN <= millivolts <= MILLIVOLTS_MAX:
+                self._millivolts = millivolts
                 self._apply_level()
         elif command == MODE and argument[0] in (MODE_AMPERE, MODE_SOURCE):
             self.mode = argument[0]
@@ -192,7 +192,7 @@ class Ppk2:
 
     def _apply_level(self) -> None:
         if self.mode == MODE_SOURCE:
-            self._regulate(self._level_mv * 1e-3)
+            self._regulate(self._millivolts * 1e-3)
 
     def _switch(self, on: bool) -> None:
         if on != self._is_on():
@@ -222,7 +222,7 @@ class Ppk2:
 
         text = ["Calibrated: 0", *rows("R", unit.resistor_ohm, 4), *rows("GS", unit.square_gain, 4)]
         text += [*rows("GI", unit.gain, 4), *rows("O", unit.zero, 4)]
-        text += [f"VDD: {self._level_mv}", "HW: 54350", f"mode: {self.mode}"]
+        text += [f"VDD: {self._millivolts}", "HW: 54350", f"mode: {self.mode}"]
         text += [*rows("S", unit.supply_part, 9), *rows("I", unit.current_part, 9), *rows("UG", self._user_gain, 2)]
         return "\n".join([*text, "IA: 58", "END"])
 
@@ -275,7 +275,7 @@ class Ppk2:
             level_v = world.level(t0_s + step_s, step_s, n, 0.0, fault, n_done)
             inputs = level_v > world.circuit.pin_level_v / 2
             codes, ranges = self.unit.codes(
-                current_a, self._level_mv * 1e-3, NOISE_RMS_CODES * noise.standard_normal(n)
+                current_a, self._millivolts * 1e-3, NOISE_RMS_CODES * noise.standard_normal(n)
             )
             self._send(words(codes, ranges, n_done, inputs))
             n_done += n

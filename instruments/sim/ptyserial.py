@@ -96,8 +96,8 @@ class PtySerial:
             else:
                 threading.Event().wait(POLL_S / 10)
 
-    def _events(self, wanted: int, timeout_ms: int) -> int:
+    def _events(self, wanted: int, milliseconds: int) -> int:
         assert self._master is not None
         poll = select.poll()
         poll.register(self._master, wanted)
-        return sum(event for _, event in poll.poll(timeout_ms))
+        return sum(event for _, event in poll.poll(milliseconds))
