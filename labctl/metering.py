@@ -38,6 +38,8 @@ LOG_WINDOW_S = 1.0
 LOG_MARGIN_S = 1.0
 # Quiet samples beside each window.
 _N_QUIET = 20
+# What the DUT does between two windows beside what it foretells: it paints its stack, looks at it, and sums the output.
+_UNTOLD_CYCLES = 60_000
 # What a series may last longer than the DUT foretells, and rounds until meter and iterations fit each other.
 _SPARE_RATIO = 1.1
 _ROUNDS_MAX = 4
@@ -94,7 +96,8 @@ def _configured(bench: Bench, operation: Operation, window_s: float, dt_s: float
     pause_s = max(PAUSE_RATIO * MARGIN_RATIO * window_s, _N_QUIET * dt_s, MARGIN_MIN_S) + DITHER_S
     ready = prepare(bench.dut, operation, pause_s)
     # The DUT foretells from a warm-up of one iteration, in which the trigger's cost is counted each time.
-    series_s = max(ready.series_s, operation.n_runs * (window_s + 2 * pause_s))
+    untold_s = operation.n_runs * _UNTOLD_CYCLES / bench.board["clock_hz"]
+    series_s = max(ready.series_s, operation.n_runs * (window_s + 2 * pause_s)) + untold_s
     before_s = _N_QUIET * dt_s
     channels, trigger = _channels(bench)
     span_s = _SPARE_RATIO * series_s + before_s
@@ -177,7 +180,7 @@ def take_logs(bench: Bench, operation: Operation, duration_s: float) -> tuple[Op
         ready = prepare(bench.dut, single, MARGIN_MIN_S)
         if bench.simulation is not None:
             bench.simulation.windows()
-        series_s = max(ready.series_s, window_s)
+        series_s = max(ready.series_s, window_s) + _UNTOLD_CYCLES / bench.board["clock_hz"]
         beside_s = max(beside_s, series_s - window_s)
         span_s = _SPARE_RATIO * series_s + LOG_MARGIN_S
         _begin_log(bench, span_s)
