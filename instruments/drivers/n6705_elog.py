@@ -1,7 +1,8 @@
 """Empty the FIFO of an N6705's external log while it runs.
 
 The FIFO holds about 20 s [UG] p. 168; what is not read by then is overwritten without a word, and the DUT may be busy
-for longer. So a thread reads it from arming to the end; the link lets one exchange through at a time.
+for longer. So a thread reads it from arming to the end; the link lets one exchange through at a time. Records are not
+numbered: what is lost inside the instrument in spite of that cannot be seen.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from instruments.dlog import VALUE_BYTES, VALUE_TYPE
-from instruments.drivers.n6705_facts import ELOG_FIFO_S
+from instruments.drivers.n6705_facts import ELOG_FIFO_S, TRANSFER_MIN_BYTES_PER_S
 from instruments.errors import BadData, InstrumentError, InstrumentTimeout
 from instruments.transport.link import Deadline, Link
 
@@ -76,7 +77,8 @@ class Drain:
         width = records.shape[1]
         command = f"FETC:ELOG? {RECORDS_MAX},(@{output})"
         into = np.empty(VALUE_BYTES * width * RECORDS_MAX, np.uint8)
-        data: np.ndarray[Any, Any] = self._link.query_block(command, self._timeout_s, into)
+        timeout_s = self._timeout_s + into.size / TRANSFER_MIN_BYTES_PER_S
+        data: np.ndarray[Any, Any] = self._link.query_block(command, timeout_s, into)
         if data.size % (VALUE_BYTES * width):
             raise BadData(
                 f"{self._link.resource}: {command} gave {data.size} bytes, which are no whole records of {width} "

@@ -29,6 +29,7 @@ ELOG_FIFO_S = 20.0  # [UG] p. 168
 POINTS_MAX = 512 * 1024  # of all quantities together: not verified
 FILE_BYTES_MAX = 2_000_000_000  # a longer log would quietly be given a longer interval [UG] p. 66
 SPAN_MAX_S = 3600.0  # of this driver: a log is read into memory
+TRANSFER_MIN_BYTES_PER_S = 100e3  # what the interface of a mainframe is assumed to reach
 PULSE_MIN_S = 2e-6  # at the BNC input [UG] p. 66
 
 VOLTAGE_MAX_V, CURRENT_MAX_A = 20.0, 3.0

@@ -19,6 +19,7 @@ from instruments.drivers.n6705_facts import (
     EXTERNAL_LOG,
     QUANTITIES,
     SCOPE_VIEW,
+    TRANSFER_MIN_BYTES_PER_S,
     Plan,
     Quantity,
     peak_v,
@@ -34,8 +35,6 @@ from instruments.transport.scpi import Scpi
 BUSY_BITS = 1 << 5 | 1 << 3
 # The pre-trigger part fills from when the instrument takes the command: this is for what that may take.
 FILL_MARGIN_S = 0.02
-# The interface of a mainframe is assumed to be no slower than this.
-TRANSFER_MIN_BYTES_PER_S = 100e3
 LOG_FILE = r"internal:\labctl.dlog"
 # A range or interval may be rounded, but not so that what was asked for is clipped or missed.
 GRANTED_MIN_RATIO = 0.99
