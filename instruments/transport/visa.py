@@ -3,8 +3,8 @@
 On a raw socket (``TCPIP::host::port::SOCKET``) there is no end of message. PyVISA-py opens, configures, writes and
 closes; bytes are taken from the session's own socket straight into the caller's buffer, because its read call stops at
 terminator bytes inside data, reports a closed connection as a time-out, spins while it waits and drops what it
-has read when it times out (seen with pyvisa-py 0.8.1). The same holds of HiSLIP, whose messages end
-(`hislip.HislipSource`). On USB and VXI-11 its read call is used, with the terminator off.
+has read when it times out (seen with pyvisa-py 0.8.1). The same holds of HiSLIP and VXI-11,
+whose messages end (`hislip`, `vxi11`). On USB its read call is used, with the terminator off.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import numpy as np
 import pyvisa
 from pyvisa.constants import StatusCode
 from pyvisa_py.protocols import hislip as pyvisa_hislip
+from pyvisa_py.tcpip import Vxi11CoreClient
 
 from instruments.errors import InstrumentError, InstrumentTimeout, LinkLost, OutOfRange
 from instruments.transport.framing import CHUNK_BYTES, LINE_ENDS, Source, read_block, read_line
 from instruments.transport.hislip import HislipSource
 from instruments.transport.link import QUERY_TIMEOUT_S, Deadline
+from instruments.transport.vxi11 import Vxi11Source
 
 CLEAR_QUIET_S = 0.1
 CLEAR_MAX_S = 2.0
@@ -40,7 +42,7 @@ class VisaLink:
         self._lock = threading.RLock()
         self._taint = ""
         self._handle: Any = None
-        self._source: _SocketSource | HislipSource | _MessageSource | None = None
+        self._source: _SocketSource | HislipSource | Vxi11Source | _MessageSource | None = None
         self.reopen()
 
     @property
@@ -56,7 +58,7 @@ class VisaLink:
     def write(self, command: str) -> None:
         """Send one command line that has no reply. Raises LinkLost."""
         with self._exchange(command) as source:
-            self._send(source, command, Deadline(QUERY_TIMEOUT_S))
+            self._send(source, command, Deadline(min(QUERY_TIMEOUT_S, self._open_timeout_s)))
 
     def query(self, command: str, timeout_s: float = QUERY_TIMEOUT_S) -> str:
         """Send one command line and return its one reply line. Raises InstrumentTimeout, LinkLost, BadData."""
@@ -106,7 +108,9 @@ class VisaLink:
     def close(self) -> None:
         """Release the link. May be called twice."""
         with self._lock:
-            handle, self._handle, self._source = self._handle, None, None
+            handle, source, self._handle, self._source = self._handle, self._source, None, None
+            if isinstance(source, Vxi11Source):
+                source.leave()
             if handle is not None:
                 handle.close()
 
@@ -133,12 +137,14 @@ class VisaLink:
         _require_silence(source)
         try:
             line = command.encode("ascii") + b"\n"
-            if isinstance(source, HislipSource):
+            if isinstance(source, HislipSource | Vxi11Source):
                 source.send(line, deadline)
                 return
             if isinstance(source, _SocketSource):
                 source.allow(deadline)
             self._handle.write_raw(line)
+        except InstrumentError:
+            raise
         except (OSError, RuntimeError, pyvisa.errors.VisaIOError) as error:
             raise LinkLost(f"the command could not be sent ({error}): {REMEDY}, then reopen") from error
 
@@ -167,11 +173,13 @@ def _open_resource(resource: str, timeout_s: float) -> Any:
         raise LinkLost(f"{resource} cannot be opened ({error}): {REMEDY}") from error
 
 
-def _source_of(handle: Any, resource: str) -> _SocketSource | HislipSource | _MessageSource:
+def _source_of(handle: Any, resource: str) -> _SocketSource | HislipSource | Vxi11Source | _MessageSource:
     """Choose how bytes are taken: from the session's own socket, or message by message."""
     peer = getattr(handle.visalib.sessions[handle.session], "interface", None)
     if isinstance(peer, pyvisa_hislip.Instrument):
         return HislipSource(peer)
+    if isinstance(peer, Vxi11CoreClient):
+        return Vxi11Source(handle.visalib.sessions[handle.session])
     if handle.resource_class != "SOCKET" or not isinstance(peer, socket.socket):
         return _MessageSource(handle)
     # pyvisa-py takes a refused connection for an open one (pyvisa-py PR 637), so the socket itself is asked.
@@ -237,7 +245,7 @@ class _SocketSource:
 
 
 class _MessageSource:
-    """Bytes of a link that marks the end of each message: USB, VXI-11.
+    """Bytes of a link that marks the end of each message: USB.
 
     Reads are large whatever is asked for, because some instruments lose data when read in small pieces.
     """

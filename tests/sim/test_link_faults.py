@@ -15,6 +15,7 @@ from instruments.sim.hislip import HislipServer
 from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.linkfaults import KINDS, PROFILES, check
 from instruments.sim.server import ScpiServer
+from instruments.sim.vxi11 import Vxi11Server
 from instruments.sim.world import World
 
 # A session that fails to open leaves its socket to the garbage collector (pyvisa-py 0.8.1).
@@ -24,7 +25,7 @@ CLOCK_HZ = 24e6
 QUIET_A, BUSY_A = 4e-3, 10e-3
 # Of one exchange with the instrument; a measurement is bounded by the few that may fail in it.
 TIMEOUT_S = 0.3
-TRANSPORTS = {"socket": ScpiServer, "hislip": HislipServer}
+TRANSPORTS = {"socket": ScpiServer, "hislip": HislipServer, "vxi11": Vxi11Server}
 SETTINGS = AcquisitionSettings(
     channels=(ChannelSettings("CH1", 0.08, 0.02), ChannelSettings("CH2", 8.0, 2.0)),
     trigger=TriggerSettings("CH2", 1.65),
