@@ -16,15 +16,18 @@ from instruments.sim.circuit import Circuit
 from instruments.sim.control import Control
 from instruments.sim.fixture import KINDS, Fixture, Nominal
 from instruments.sim.frontend import SHUNT_FAULTS
+from instruments.sim.hislip import HislipServer
 from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.meters import Meter, Supply, build
-from instruments.sim.server import HOST, ScpiServer, SerialServer, Server
+from instruments.sim.server import HOST, InstrumentServer, ScpiServer, SerialServer, Server
 from instruments.sim.switch import Switch
+from instruments.sim.vxi11 import Vxi11Server
 from instruments.sim.world import World
 
 BOOT_TIMEOUT_S = 60.0
 TRIGGER_FAULTS = ("disconnected", "inverted", "stuck-high", "extra-edge")
 WIRES_FAULTS = ("swapped",)
+TRANSPORTS: dict[str, type[InstrumentServer]] = {"socket": ScpiServer, "hislip": HislipServer, "vxi11": Vxi11Server}
 KILL_FAULTS = ("simulator",)
 # The window at whose end the fault `kill` strikes: in the middle of a series.
 _KILLED_AT_WINDOW = 3
@@ -91,7 +94,7 @@ class Bench:
         self._meter: Meter | None = None
         if "meter" in config:
             self._meter = build(config["meter"], self.world, self.seed, self.stream, self._supplied())
-        self._scope_server = ScpiServer("scope", self.scope)
+        self._scope_server = _transport(config)("scope", self.scope)
         self._switch_server = ScpiServer("power", self.switch)
         self._serial = SerialServer(lambda data: self._ready().uart_write(data))
         self._control = Server("control", Control(self).serve)
@@ -228,6 +231,14 @@ class Bench:
         if fixture is not None:
             return fixture.on
         return self.status()["engine"] != "off"
+
+
+def _transport(config: Mapping[str, Any]) -> type[InstrumentServer]:
+    """Return what serves the oscilloscope. Raises ValueError."""
+    name = config.get("scope", {}).get("transport", "socket")
+    if name not in TRANSPORTS:
+        raise ValueError(f"scope: transport {name!r} is not one of {', '.join(TRANSPORTS)}")
+    return TRANSPORTS[name]
 
 
 def _killer() -> Callable[[], None]:

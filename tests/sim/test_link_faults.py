@@ -204,7 +204,7 @@ def test_what_opens_on_a_disturbed_link_is_the_instrument_or_an_error(rig, profi
     rig.holds(rig.measure())
 
 
-@pytest.mark.parametrize("cut_bytes", range(0, 4000, 333))
+@pytest.mark.parametrize("cut_bytes", [0, 1, 777, 1998, 3331])
 @pytest.mark.parametrize("kind", ["stall_after_bytes", "close_after_bytes", "vanish_after_bytes"])
 def test_a_link_cut_anywhere_gives_an_error_and_no_data(rig, kind, cut_bytes):
     rig.open()
