@@ -152,30 +152,30 @@ class Vxi11Server(InstrumentServer):
 
     def _create(self, connection: socket.socket, mine: set[int], arguments: _Arguments) -> _Result:
         arguments.word()  # the client's number means nothing here
-        wants_lock, timeout_ms, device = arguments.word(), arguments.word(), arguments.opaque()
+        wants_lock, milliseconds, device = arguments.word(), arguments.word(), arguments.opaque()
         if device != DEVICE:
             return _words(NOT_ACCESSIBLE, 0, 0, 0), []
         number = next(self._numbers)
-        if wants_lock and not self._locks.request(number, "", timeout_ms / 1000):
+        if wants_lock and not self._locks.request(number, "", milliseconds / 1000):
             return _words(LOCKED, 0, 0, 0), []
         mine.add(number)
         self._links[number] = _Link(Line(self.fault, self.instrument, connection))
         return _words(0, number, self._abort.port, MESSAGE_MAX_BYTES), []
 
-    def _link(self, number: int, flags: int, lock_timeout_ms: int) -> tuple[int, _Link | None]:
+    def _link(self, number: int, flags: int, lock_milliseconds: int) -> tuple[int, _Link | None]:
         """Return the error, or the link once nobody else's lock is in its way."""
         link = self._links.get(number)
         if link is None:
             return INVALID_LINK, None
-        if not self._locks.wait_for_turn(number, lock_timeout_ms / 1000 if flags & WAIT_LOCK else 0.0):
+        if not self._locks.wait_for_turn(number, lock_milliseconds / 1000 if flags & WAIT_LOCK else 0.0):
             return LOCKED, None
         link.aborted.clear()
         return 0, link
 
     def _write(self, connection: socket.socket, mine: set[int], arguments: _Arguments) -> _Result:
-        number, _, lock_ms, flags = (arguments.word() for _ in range(4))
+        number, _, lock_milliseconds, flags = (arguments.word() for _ in range(4))
         data = arguments.opaque()
-        error, link = self._link(number, flags, lock_ms)
+        error, link = self._link(number, flags, lock_milliseconds)
         if link is None:
             return _words(error, 0), []
         if link.answer:
@@ -191,9 +191,9 @@ class Vxi11Server(InstrumentServer):
         return _words(ABORTED if link.aborted.is_set() else 0, len(data)), []
 
     def _read(self, connection: socket.socket, mine: set[int], arguments: _Arguments) -> _Result:
-        number, wanted, timeout_ms, lock_ms, flags, char = (arguments.word() for _ in range(6))
-        error, link = self._link(number, flags, lock_ms)
-        end_s = time.monotonic() + timeout_ms / 1000
+        number, wanted, milliseconds, lock_milliseconds, flags, char = (arguments.word() for _ in range(6))
+        error, link = self._link(number, flags, lock_milliseconds)
+        end_s = time.monotonic() + milliseconds / 1000
         while link is not None and not link.answer:
             # Messages are executed when they are written: what is not here now will not come.
             if link.aborted.is_set() or time.monotonic() >= end_s or is_gone(connection):
@@ -215,8 +215,8 @@ class Vxi11Server(InstrumentServer):
         return _words(0, reason, wanted - left), views
 
     def _generic(self, arguments: _Arguments) -> tuple[int, _Link | None]:
-        number, flags, lock_ms, _ = (arguments.word() for _ in range(4))
-        return self._link(number, flags, lock_ms)
+        number, flags, lock_milliseconds, _ = (arguments.word() for _ in range(4))
+        return self._link(number, flags, lock_milliseconds)
 
     def _status(self, connection: socket.socket, mine: set[int], arguments: _Arguments) -> _Result:
         error, link = self._generic(arguments)
@@ -240,10 +240,10 @@ class Vxi11Server(InstrumentServer):
         return _words(self._generic(arguments)[0]), []
 
     def _lock(self, connection: socket.socket, mine: set[int], arguments: _Arguments) -> _Result:
-        number, flags, timeout_ms = (arguments.word() for _ in range(3))
+        number, flags, milliseconds = (arguments.word() for _ in range(3))
         if number not in self._links:
             return _words(INVALID_LINK), []
-        granted = self._locks.request(number, "", timeout_ms / 1000 if flags & WAIT_LOCK else 0.0)
+        granted = self._locks.request(number, "", milliseconds / 1000 if flags & WAIT_LOCK else 0.0)
         return _words(0 if granted else LOCKED), []
 
     def _unlock(self, connection: socket.socket, mine: set[int], arguments: _Arguments) -> _Result:

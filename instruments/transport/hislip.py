@@ -47,6 +47,10 @@ class HislipSource:
         self._sync.sendall(header + command)
 
     def receive_into(self, view: memoryview, deadline: Deadline) -> tuple[int, bool]:
+        """Put what comes next into `view`; return how much, and whether it ends the message.
+
+        Raises InstrumentTimeout, LinkLost.
+        """
         while True:
             if self._left_bytes == 0:
                 self._next(deadline)

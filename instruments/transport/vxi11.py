@@ -51,17 +51,21 @@ class Vxi11Source:
         for start in range(0, len(command), self._write_max_bytes):
             part = command[start : start + self._write_max_bytes]
             flags = END_FLAG if start + len(part) == len(command) else 0
-            timeout_ms = self._timeout_ms(deadline)
-            arguments = struct.pack("!5I", self._link, timeout_ms, timeout_ms, flags, len(part))
+            milliseconds = self._milliseconds(deadline)
+            arguments = struct.pack("!5I", self._link, milliseconds, milliseconds, flags, len(part))
             self._call(WRITE, arguments + part + bytes(-len(part) % 4), deadline)
             error, _ = self._words(2, deadline)
             self._finish(deadline)
             self._check(error, deadline)
 
     def receive_into(self, view: memoryview, deadline: Deadline) -> tuple[int, bool]:
+        """Put what comes next into `view`; return how much, and whether it ends the message.
+
+        Raises InstrumentTimeout, LinkLost.
+        """
         while self._data_bytes == 0:
-            timeout_ms = self._timeout_ms(deadline)
-            arguments = struct.pack("!6I", self._link, CHUNK_BYTES, timeout_ms, timeout_ms, 0, 0)
+            milliseconds = self._milliseconds(deadline)
+            arguments = struct.pack("!6I", self._link, CHUNK_BYTES, milliseconds, milliseconds, 0, 0)
             self._call(READ, arguments, deadline)
             error, reason, self._data_bytes = self._words(3, deadline)
             self._ends = bool(reason & END_REASON)
@@ -199,5 +203,5 @@ class Vxi11Source:
             raise InstrumentTimeout(f"no complete answer within {deadline.timeout_s:g} s")
         return remaining_s
 
-    def _timeout_ms(self, deadline: Deadline) -> int:
+    def _milliseconds(self, deadline: Deadline) -> int:
         return max(1, int(TIMEOUT_RATIO * self._allowed_s(deadline) * 1000))
