@@ -310,7 +310,8 @@ class ExternalLog(Mode):
         self._set_ranges()
         self.unit.set("SENS:SWE:TINT:RES", "RES40" if len(self.quantities) >= COARSE_FROM else "RES20")
         self._set_interval("SENS:ELOG:PER", self.outputs)
-        self._set_trigger("IMM", self.outputs)
+        # Each output logs on its own [UG] p. 168: of one trigger command, not of IMMediate, they begin together.
+        self._set_trigger("BUS", self.outputs)
 
     def arm(self, timeout_s: float) -> None:
         # Current goes before voltage in a record [N69] p. 161.
@@ -319,6 +320,8 @@ class ExternalLog(Mode):
             for output in self.outputs
         }
         self.unit.scpi.command(f"INIT:ELOG {channel_list(self.outputs)}")
+        if not self.plan.waits:
+            self.unit.scpi.command(f"TRIG:ELOG {channel_list(self.outputs)}")
         widths = {output: len(columns) for output, columns in self._columns.items()}
         self._drain = Drain(self.unit.link, self.unit.scpi.timeout_s, widths, self.plan.n_samples)
 

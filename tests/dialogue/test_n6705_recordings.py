@@ -402,7 +402,8 @@ ON_THE_PIN = [
     *sent("TRIG:ELOG:SOUR", "PIN1", "PIN1", 1),
     *sent("TRIG:ELOG:SOUR", "PIN1", "PIN1", 2),
 ]
-AT_ONCE = [*sent("TRIG:ELOG:SOUR", "IMM", "IMM", 1), *sent("TRIG:ELOG:SOUR", "IMM", "IMM", 2)]
+AT_ONCE = [*sent("TRIG:ELOG:SOUR", "BUS", "BUS", 1), *sent("TRIG:ELOG:SOUR", "BUS", "BUS", 2)]
+TOGETHER = [("TRIG:ELOG (@1,2)", None), OK]
 INIT_STREAMED, ABORT_STREAMED = [("INIT:ELOG (@1,2)", None), OK], ("ABOR:ELOG (@1,2)", None)
 
 
@@ -439,7 +440,7 @@ def test_an_external_log_on_a_pin_is_drained_while_it_runs(dialogue):
 @pytest.mark.usefixtures("impatient")
 def test_what_lies_before_a_pin_s_trigger_is_streamed_from_arming_on(dialogue):
     drain = [drained(1, *[0.5] * 8), drained(2, *[3.0] * 4)]
-    steps = [*CONFIGURE_STREAMED, *AT_ONCE, *INIT_STREAMED, *drain, ABORT_STREAMED, OK]
+    steps = [*CONFIGURE_STREAMED, *AT_ONCE, *INIT_STREAMED, *TOGETHER, *drain, ABORT_STREAMED, OK]
     with dialogue(*IDENTITY, *steps) as link:
         meter = ready(link)
         granted = meter.configure(replace(STREAMED, pre_s=0.01))
