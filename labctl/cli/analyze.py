@@ -36,8 +36,8 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 def command(files: tuple[Path, ...], rate_hz: float | None, power: str, as_json: bool, **given: Any) -> int:
     """Recompute every number from captures, or analyse files of a scope.
 
-    FILES are captures of labctl (or folders of them), or files of other tools: Keysight .bin and .csv, Rigol .csv,
-    ChipWhisperer projects.
+    FILES are captures of labctl (or folders of them), or files of other tools: Keysight .bin, .csv and .dlog, Rigol
+    .csv, ChipWhisperer projects.
     """
     from labctl.foreign import Given
 

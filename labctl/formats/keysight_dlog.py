@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from instruments.dlog import INVALID_FROM, DatalogHead, cleaned, find_gaps, parse_head, records_of
+from instruments.dlog import DatalogHead, cleaned, find_gaps, parse_head, records_of
 from instruments.errors import BadData
 from instruments.record import Channel, Identity, Record
 from labctl.errors import FileFault
@@ -87,5 +87,5 @@ def _warnings(data: np.ndarray, head: DatalogHead, n_records: int, gaps: tuple[t
         found.append(f"the log ends early: {n_records * head.dt_s:.6g} s of {head.planned_s:.6g} s planned")
     if gaps:
         n_lost = sum(n for _, n in gaps)
-        found.append(f"{n_lost} of {n_records} records hold a value beyond {INVALID_FROM:.0e}: not measured, left out")
+        found.append(f"{n_lost} of {n_records} records hold a value beyond ±1e6, which marks what was not measured; they are gaps")
     return found
