@@ -87,5 +87,5 @@ def _warnings(data: np.ndarray, head: DatalogHead, n_records: int, gaps: tuple[t
         found.append(f"the log ends early: {n_records * head.dt_s:.6g} s of {head.planned_s:.6g} s planned")
     if gaps:
         n_lost = sum(n for _, n in gaps)
-        found.append(f"{n_lost} of {n_records} records hold a value beyond ±1e6, which marks what was not measured; they are gaps")
+        found.append(f"{n_lost} of {n_records} records hold a value beyond ±1e6: not measured, and gaps")
     return found
