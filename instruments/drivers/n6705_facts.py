@@ -21,7 +21,7 @@ SCOPE_VIEW, DATA_LOG, EXTERNAL_LOG = "scope view", "data log", "external log"
 SCOPE_INTERVALS_S = {1: 5.12e-6, 2: 10.24e-6, 3: 20.48e-6, 4: 20.48e-6}
 SCOPE_INTERVAL_MANY_S = 40.96e-6
 COARSE_FROM = 5  # quantities that need the resolution of 40.96 us [OG] p. 213
-STEP_S, STEP_COARSE_S = 20.48e-6, 40.96e-6
+STEP_S = 20.48e-6
 # A quantity in a data log takes this much: 20.48 us for one [UG] p. 168, more of them stretch it (energyrunner 24).
 LOG_INTERVAL_S = 20.48e-6
 ELOG_INTERVAL_S = 102.4e-6  # for each quantity [N67] p. 146
@@ -184,6 +184,11 @@ def peak_v(channel: ChannelSettings) -> float:
 def scope_interval_s(n_quantities: int) -> float:
     """Return the shortest interval of the scope view for that many quantities [OG] p. 213."""
     return SCOPE_INTERVALS_S.get(n_quantities, SCOPE_INTERVAL_MANY_S)
+
+
+def resolution(n_quantities: int) -> str:
+    """Return the resolution of intervals that this many quantities need [OG] p. 213."""
+    return "RES40" if n_quantities >= COARSE_FROM else "RES20"
 
 
 def elog_interval_s(n_quantities: int) -> float:

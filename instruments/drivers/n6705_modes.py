@@ -14,7 +14,6 @@ import numpy as np
 from instruments.dlog import VALUE_BYTES, VALUE_TYPE, cleaned, parse_head, records_of
 from instruments.drivers.n6705_elog import Drain
 from instruments.drivers.n6705_facts import (
-    COARSE_FROM,
     DATA_LOG,
     EXTERNAL_LOG,
     QUANTITIES,
@@ -23,6 +22,7 @@ from instruments.drivers.n6705_facts import (
     Plan,
     Quantity,
     peak_v,
+    resolution,
 )
 from instruments.drivers.oscilloscope import polls
 from instruments.errors import BadData, InstrumentTimeout, Rejected
@@ -179,7 +179,7 @@ class ScopeView(Mode):
     def set_up(self) -> None:
         self._set_functions()
         self._set_ranges()
-        self.unit.set("SENS:SWE:TINT:RES", "RES40" if len(self.quantities) >= COARSE_FROM else "RES20")
+        self.unit.set("SENS:SWE:TINT:RES", resolution(len(self.quantities)))
         self._set_interval("SENS:SWE:TINT", self.outputs)
         for output in self.outputs:
             self.unit.set("SENS:SWE:POIN", self.plan.n_samples, output)
@@ -308,7 +308,7 @@ class ExternalLog(Mode):
                 if any((q.output, q.function) == (output, function) for q in self.quantities):
                     self.unit.set(f"SENS:ELOG:FUNC:{function}:MINM", False, output)
         self._set_ranges()
-        self.unit.set("SENS:SWE:TINT:RES", "RES40" if len(self.quantities) >= COARSE_FROM else "RES20")
+        self.unit.set("SENS:SWE:TINT:RES", resolution(len(self.quantities)))
         self._set_interval("SENS:ELOG:PER", self.outputs)
         # Each output logs on its own [UG] p. 168: of one trigger command, not of IMMediate, they begin together.
         self._set_trigger("BUS", self.outputs)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from instruments.drivers.keysight_n6705 import KeysightN6705
-from instruments.drivers.n6705_facts import QUANTITIES, make_channel, make_plan, scope_interval_s
+from instruments.drivers.n6705_facts import QUANTITIES, make_channel, make_plan, resolution, scope_interval_s
 from instruments.errors import BadData, InstrumentTimeout, LinkLost, OutOfRange, Rejected, WrongIdentity
 from instruments.protocols import (
     AcquisitionSettings,
@@ -174,6 +174,7 @@ def test_what_is_wrong_with_the_bnc_input_is_said(dialogue):
 )
 def test_intervals_by_parameter_count(n_quantities, interval_s):
     assert scope_interval_s(n_quantities) == interval_s
+    assert resolution(n_quantities) == ("RES40" if n_quantities > 4 else "RES20")
 
 
 # 512 Ki points of all quantities together; beyond, a data log of 20.48 us x quantities (N6705 User's Guide p. 168), or

@@ -371,6 +371,31 @@ def test_a_log_on_the_voltage_of_output_2_keeps_what_lies_before(dialogue):
     assert granted.span_s == pytest.approx(11.0, rel=1e-4)
 
 
+def test_a_log_on_the_bnc_input_in_a_fixed_range(dialogue):
+    settings = replace(LOGGED, channels=(CurrentSettings("I1", 0.5),), trigger=TriggerSettings("BNC", 0.0, "falling"))
+    steps = [
+        *FORMAT,
+        *functions("DLOG:", "CURR1"),
+        *sent("SENS:DLOG:FUNC:MINM", "OFF", "0"),
+        *sent("SENS:DLOG:CURR:RANG:AUTO", "OFF", "0", 1),
+        *sent("SENS:DLOG:CURR:RANG", "0.5", "3", 1),
+        *sent("SENS:DLOG:PER", "2.048E-05", "2.048E-05"),
+        *sent("SENS:DLOG:TIME", "10", "10"),
+        *sent("SENS:DLOG:OFFS", "0", "0"),
+        *sent("TRIG:DLOG:SOUR", "EXT", "EXT"),
+    ]
+    with dialogue(*IDENTITY, *steps) as link:
+        granted = ready(link).configure(settings)
+    assert granted.channels == (CurrentSettings("I1", 3.0),)
+    assert granted.trigger == settings.trigger
+
+
+def test_a_time_that_was_cut_is_refused(dialogue):
+    steps = [*CONFIGURE_LOGGED[:-9], *sent("SENS:DLOG:TIME", "10", "5")]
+    with dialogue(*IDENTITY, *steps) as link, pytest.raises(Rejected, match="SENS:DLOG:TIME was set to 10 but 5"):
+        ready(link).configure(LOGGED)
+
+
 def test_a_file_log_is_aborted_without_outputs(dialogue):
     steps = [*CONFIGURE_LOGGED, *ARM_LOGGED, ("ABOR:DLOG", None)]
     with dialogue(*IDENTITY, *steps) as link:
@@ -435,6 +460,23 @@ def test_an_external_log_on_a_pin_is_drained_while_it_runs(dialogue):
     assert record.channels["I1"].codes.tolist() == [[0.5, 0.25, 0.125, 1.0]]
     assert record.channels["V1"].codes.tolist() == [[3.25, 3.5, 3.75, 4.0]]
     assert record.channels["V2"].codes.tolist() == [[0.0, 3.0, 3.25, 0.5]]
+
+
+def test_an_external_log_in_a_fixed_range(dialogue):
+    settings = replace(STREAMED, channels=(CurrentSettings("I1", 0.05),), span_s=100.0)
+    steps = [
+        *FORMAT,
+        *functions("ELOG:", "CURR1"),
+        *sent("SENS:ELOG:FUNC:CURR:MINM", "OFF", "0", 1),
+        *sent("SENS:ELOG:CURR:RANG:AUTO", "OFF", "0", 1),
+        *sent("SENS:ELOG:CURR:RANG", "0.05", "0.1", 1),
+        *RES20,
+        *sent("SENS:ELOG:PER", "0.0001024", "1.024E-04", 1),
+        *ON_THE_PIN[:9],
+    ]
+    with dialogue(*IDENTITY, *steps) as link:
+        granted = ready(link).configure(settings)
+    assert granted.rate_hz == pytest.approx(1 / 102.4e-6)
 
 
 @pytest.mark.usefixtures("impatient")
