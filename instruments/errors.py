@@ -53,7 +53,11 @@ class BadData(StableError):
 
 
 class DriverUnavailable(StableError):
-    """No such driver, or a package it needs is missing; the message holds the install line."""
+    """No such driver, or a package it needs is missing; the message holds the install line, as does `install`."""
+
+    def __init__(self, message: str, install: str = "") -> None:
+        super().__init__(message)
+        self.install = install
 
 
 class SafetyStop(InstrumentError):

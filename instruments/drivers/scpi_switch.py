@@ -18,6 +18,8 @@ class ScpiSwitch:
     """Switch the supply of the device under test."""
 
     DRIVER_API = 1
+    KIND = "switch"
+    SUMMARY = "supplies that know OUTPut, the emulated bench's switch among them; never tried on a real one"
 
     def __init__(self, link: Link, timeout_s: float = QUERY_TIMEOUT_S) -> None:
         self._link = link
@@ -36,6 +38,11 @@ class ScpiSwitch:
             switch.close()
             raise
         return switch
+
+    @staticmethod
+    def fits(identity: Identity) -> bool:
+        """Tell whether it is the emulated switch: no identity tells of a supply whether it knows OUTPut alone."""
+        return identity.model == "SUPPLY-SWITCH"
 
     def identify(self) -> Identity:
         """Return who answers."""
