@@ -177,6 +177,7 @@ class ScopeView(Mode):
     system = "ACQ"
 
     def set_up(self) -> None:
+        """Set points, interval and trigger of each output, which acquires on its own."""
         self._set_functions()
         self._set_ranges()
         self.unit.set("SENS:SWE:TINT:RES", resolution(len(self.quantities)))
@@ -187,6 +188,7 @@ class ScopeView(Mode):
         self._set_trigger("BUS", self.outputs)
 
     def arm(self, timeout_s: float) -> None:
+        """Initiate all outputs. Raises InstrumentTimeout where one does not become active."""
         where = channel_list(self.outputs)
         self.unit.scpi.command(f"INIT:ACQ {where}")
         for _ in polls(Deadline(timeout_s)):
@@ -204,6 +206,7 @@ class ScopeView(Mode):
             self.unit.scpi.command(f"TRIG:ACQ {where}")
 
     def wait(self, timeout_s: float, progress: Progress | None) -> bool:
+        """Wait until no output measures any more."""
         for _ in polls(Deadline(timeout_s)):
             done = not any(self.unit.are_busy(self.outputs))
             if progress is not None:
@@ -213,6 +216,7 @@ class ScopeView(Mode):
         return False
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Read one block for each quantity. Raises BadData where it holds another number of points."""
         return {quantity.name: self._read(quantity) for quantity in self.quantities}
 
     def _read(self, quantity: Quantity) -> np.ndarray[Any, Any]:
@@ -233,6 +237,7 @@ class DataLog(Mode):
     sense, system = "DLOG:", "DLOG"
 
     def set_up(self) -> None:
+        """Set interval, length and trigger, which are those of all outputs."""
         self._set_functions()
         self.unit.set("SENS:DLOG:FUNC:MINM", False)
         self._set_ranges()
@@ -251,6 +256,7 @@ class DataLog(Mode):
         self._set_trigger("IMM", (None,))
 
     def arm(self, timeout_s: float) -> None:
+        """Remove an earlier file, then start."""
         # An earlier log must not be taken for this one. Where there is none, the instrument complains.
         self.unit.link.write(f'MMEM:DEL "{LOG_FILE}"')
         self.unit.scpi.errors()
@@ -258,6 +264,7 @@ class DataLog(Mode):
         self._fill()
 
     def wait(self, timeout_s: float, progress: Progress | None) -> bool:
+        """Wait until nothing measures and the file is long enough."""
         # No manual at hand says whether a log shows as an active measurement, so its file must be long enough too.
         n_bytes = (self.plan.n_samples - 1) * len(self.quantities) * VALUE_BYTES
         for _ in polls(Deadline(timeout_s)):
@@ -277,6 +284,7 @@ class DataLog(Mode):
         return int(size)
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Read the file. Raises BadData where it holds other quantities, another interval or less."""
         resource = self.unit.link.resource
         command = f'MMEM:DATA? "{LOG_FILE}"'
         into = np.empty(self._file_bytes(), np.uint8)
@@ -301,6 +309,7 @@ class ExternalLog(Mode):
     sense, system = "ELOG:", "ELOG"
 
     def set_up(self) -> None:
+        """Set the interval and trigger of each output, which logs on its own."""
         self._drain: Drain | None = None
         self._set_functions()
         for output in self.outputs:
@@ -314,6 +323,7 @@ class ExternalLog(Mode):
         self._set_trigger("BUS", self.outputs)
 
     def arm(self, timeout_s: float) -> None:
+        """Start all outputs, and the thread that reads them."""
         # Current goes before voltage in a record [N69] p. 161.
         self._columns = {
             output: sorted((q for q in self.quantities if q.output == output), key=lambda q: q.function)
@@ -326,6 +336,7 @@ class ExternalLog(Mode):
         self._drain = Drain(self.unit.link, self.unit.scpi.timeout_s, widths, self.plan.n_samples)
 
     def wait(self, timeout_s: float, progress: Progress | None) -> bool:
+        """Wait for the last record, then end the log. Raises what reading raised."""
         assert self._drain is not None
         done = self._drain.wait(timeout_s)
         if done:
@@ -335,6 +346,7 @@ class ExternalLog(Mode):
         return done
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Give what was read."""
         assert self._drain is not None
         return {
             quantity.name: cleaned(self._drain.records[output][:, index])
@@ -343,6 +355,7 @@ class ExternalLog(Mode):
         }
 
     def stop(self) -> None:
+        """Stop reading, then abort."""
         if self._drain is not None:
             self._drain.stop()
         super().stop()
