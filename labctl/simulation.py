@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import selectors
+import shlex
 import signal
 import socket
 import subprocess
@@ -39,7 +40,7 @@ DECOUPLING_F = 4.7e-6
 
 # Drivers of the emulated oscilloscopes by their models.
 SCOPES = {"infiniivision": "keysight-infiniivision", "dho800": "rigol-dho800"}
-# The emulated meters: driver, and what [meter] of their bench says. Each is the DUT's supply too.
+# The emulated meters: driver, and what [meter] of their bench says. All but EnergyTrace switch the DUT's supply too.
 METERS: dict[str, dict[str, str]] = {
     "n6705": {"driver": "keysight-n6705", "trigger": "PIN1", "window_channel": "V2"},
     "ppk2": {"driver": "nordic-ppk2", "trigger": "D0"},
@@ -161,7 +162,8 @@ class Simulation:
     def bench_file(self) -> BenchFile:
         """Return the emulated bench as a bench file would describe it, addresses still open."""
         emulation = self.emulation
-        dut = {"board": self.board["name"], "port": "emulated", "power": "meter" if emulation.meter else "emulated"}
+        power = "meter" if emulation.meter not in (None, "energytrace") else "emulated"
+        dut = {"board": self.board["name"], "port": "emulated", "power": power}
         recorder: dict[str, Any] = {
             "shunt": {"resistance_ohm": SHUNT_OHM, "decoupling_f": DECOUPLING_F},
             "scope": {"driver": SCOPES[emulation.scope], "resource": "emulated"},
@@ -261,10 +263,13 @@ class Simulation:
     def addressed(self, file: BenchFile) -> BenchFile:
         """Return the bench file with the simulator's addresses filled in."""
         name = "meter" if file.meter else "scope"
-        power = {} if file.meter else {"power": self.addresses["power"]}
+        resource = self.addresses[name]
+        if self.emulation.meter == "energytrace":  # reached through its recorder, as a real one is
+            resource = shlex.join([sys.executable, "-m", "instruments.sim.energytrace_recorder", resource])
+        power = {} if file.dut.power == "meter" else {"power": self.addresses["power"]}
         return file.model_copy(
             update={
-                name: file.recorder.model_copy(update={"resource": self.addresses[name]}),
+                name: file.recorder.model_copy(update={"resource": resource}),
                 "dut": file.dut.model_copy(update={"port": self.addresses["dut"], **power}),
             }
         )

@@ -216,6 +216,9 @@ def _budget(
         source="board data")
     rest_s = float(found.rest_s.mean())
     add("waiting", "A", "normal", found.wait_standard_w, "W", -found.wait_standard_w * rest_s, degrees=_N_BLOCKS - 1)
+    step_j = _step(channel) / math.sqrt(6)  # of a difference of two counts, each known to within one
+    if energies.std * n < step_j / 2:  # where runs do scatter, the steps are in that
+        add("steps of the count", "B", "normal", step_j, "J", step_j, source="least increment in the logs")
     beside_s = uncertainty.rectangular(found.beside_s)
     add("beside the window", "B", "rectangular", beside_s, "s", abs(power_w - found.wait_w) * beside_s,
         source="pauses and the check of the output")
@@ -229,6 +232,13 @@ def _budget(
                 f"{values.n} logs",
             ))
     return budget
+
+
+def _step(energy: Channel) -> float:
+    """Give the least step in which the energy is counted, as far as the logs show it."""
+    steps = np.diff(np.asarray(energy.codes, dtype=np.float64) * energy.scale, axis=1)
+    counted = steps[steps > 0]
+    return float(counted.min()) if len(counted) else 0.0
 
 
 def _trialled(result: Result, budget: dict[str, list[Contribution]]) -> Trialled:
