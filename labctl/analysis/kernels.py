@@ -19,6 +19,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from instruments.levels import Levels
+
 BLOCK_SAMPLES = 1 << 20
 SPAN_MAX_SAMPLES = 1 << 31
 _PIECE = 4096  # fits the first-level cache; loops over it vectorise
@@ -363,6 +365,8 @@ def edges_from_codes(
     scale turns it round.
     """
     found: list[tuple[int, np.ndarray, np.ndarray]] = []
+    if isinstance(codes, Levels) and 0 < threshold - hysteresis / 2 <= threshold + hysteresis / 2 < 1:
+        return _edges_of_levels(codes, threshold)
     level = np.zeros(codes.shape[0], bool)
     state = np.array([-1, 0, 0, math.inf, -math.inf])
     n_middle = 0
@@ -380,6 +384,15 @@ def edges_from_codes(
         if n:
             found.append((segment, positions[:n].copy(), rising[:n].copy()))
     return _gather(found, level, n_middle, float(state[3]), float(state[4]))
+
+
+def _edges_of_levels(levels: Levels, threshold: float) -> Edges:
+    """Take the edges from changes as they are, where interpolation at the threshold would put them."""
+    n = len(levels.changes)
+    rising = (np.arange(n) + levels.first_level) % 2 == 0
+    position = levels.changes - np.where(rising, 1 - threshold, threshold)
+    low, high = (0.0, 1.0) if n else (float(levels.first_level),) * 2
+    return Edges(np.zeros(n, np.int64), position, rising, np.array([bool(levels.first_level)]), low, high)
 
 
 def _gather(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from instruments.levels import Levels
 from instruments.record import Channel, Record
 
 READABLE = "Keysight .bin, .csv and .dlog, Rigol .csv and ChipWhisperer .cwp or .npy"
@@ -105,6 +106,8 @@ def even_step(times_s: np.ndarray, resolution_s: float) -> tuple[float, float] |
 
 def statistics(channel: Channel) -> tuple[float, float, float]:
     """Compute (min, max, mean) of a channel in its unit, block by block, without what was not measured (NaN)."""
+    if isinstance(channel.codes, Levels):
+        return channel.codes.statistics()
     low, high, total, count = math.inf, -math.inf, 0.0, 0
     for part in _parts(channel.codes.shape):
         block = np.asarray(channel.codes[part])
