@@ -165,3 +165,12 @@ class PowerSwitch(Protocol):
     def close(self) -> None:
         """Release the link; leaves the output as it is."""
         ...
+
+
+@runtime_checkable
+class Source(PowerSwitch, Protocol):
+    """Supply the device under test at a voltage that can be set."""
+
+    def set_supply(self, voltage_v: float, current_limit_a: float | None = None) -> None:
+        """Set voltage and current limit, where it has one, and confirm them. Raises OutOfRange, Rejected."""
+        ...

@@ -6,27 +6,30 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instruments.errors import InstrumentError
-from instruments.protocols import PowerSwitch, Recorder
+from instruments.protocols import PowerSwitch, Recorder, Source
 from labctl import benchlock, boards
-from labctl.benchfile import BenchFile, MeterSection, parse_bench
+from labctl.benchfile import BenchFile, parse_bench
+from labctl.benchwiring import overvoltage, wiring_of
 from labctl.errors import ConfigError, DeviceTransient, FileFault, NobodyThere
 from labctl.fixture import FIXTURES, Fixture, connection_sentence, sim_command
-from labctl.model import Shunt, Supply, Wiring
+from labctl.model import Wiring
 from labctl.simulation import USUAL, Emulation, Simulation
-from labctl.units import parse, quantity
+from labctl.units import parse
 from labctl.userfile import read_regular
 
 if TYPE_CHECKING:
     from labctl.dut import Dut
 
-__all__ = ["FIXTURES", "Bench", "Fixture", "find_bench_file", "locate_bench_file", "open_bench", "wiring_of"]
+__all__ = ["FIXTURES", "Bench", "Fixture", "find_bench_file", "locate_bench_file", "open_bench"]
 
 OPEN_TIMEOUT_S = 10.0
+# Room for the charging of the board's capacitors when it is switched on.
+CURRENT_LIMIT_RATIO = 3.0
 DUT_TIMEOUT_S = 5.0
 # What the emulated oscilloscope gives as its serial number begins with this.
 EMULATED_SERIAL = "EMULATED"
@@ -197,100 +200,6 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
-def wiring_of(file: BenchFile, board: dict[str, Any]) -> Wiring:
-    """Build the wiring from the bench file, the board's data filling what the file leaves open.
-
-    Raises ConfigError where the shunt would starve the board at its typical current.
-    """
-    node = file.supply.node
-    voltage_v = file.supply.voltage_v or board["supply"][f"node_{node}_v"]
-    _check_supply(voltage_v, board)
-    supply = Supply(
-        voltage_v=voltage_v, tolerance_ratio=file.supply.tolerance_ratio, node=node, sensed=file.supply.sensed
-    )
-    threshold, hysteresis = board["pins"]["level_v"] / 2, board["pins"]["level_v"] / 10
-    if file.meter is not None:
-        return _metered(file.meter, supply, threshold, hysteresis)
-    shunt = Shunt(
-        resistance_ohm=file.resistor.resistance_ohm,
-        tolerance_ratio=file.resistor.tolerance_ratio,
-        wiring=file.resistor.wiring,
-        decoupling_f=file.resistor.decoupling_f,
-        decoupling_tolerance_ratio=file.resistor.decoupling_tolerance_ratio,
-    )
-    check_burden(shunt.resistance_ohm, board["supply"][f"node_{node}_v"], board)
-    scope = file.oscilloscope
-    two = shunt.wiring == "two-channel"
-    return Wiring(
-        shunt=shunt,
-        supply=replace(supply, channel=f"CH{scope.supply_channel}" if scope.supply_channel else None),
-        shunt_channel=None if two else f"CH{scope.shunt_channel}",
-        shunt_high_channel=f"CH{scope.shunt_high_channel}" if two else None,
-        shunt_low_channel=f"CH{scope.shunt_low_channel}" if two else None,
-        trigger_channel=f"CH{scope.trigger_channel}",
-        trigger_edge=scope.trigger_edge,
-        threshold=threshold,
-        hysteresis=hysteresis,
-    )
-
-
-def _metered(meter: MeterSection, supply: Supply, threshold: float, hysteresis: float) -> Wiring:
-    """Build the wiring of a meter: it sees the current itself, and the windows by a level or as logic."""
-    windows = meter.window_channel or (meter.trigger if meter.trigger != "BNC" else None)
-    is_logic = windows is not None and windows.startswith("D")
-    return Wiring(
-        supply=replace(supply, channel=meter.voltage_channel),
-        shunt_channel=meter.current_channel,
-        trigger_channel=windows,
-        trigger_edge=meter.trigger_edge,
-        threshold=0.5 if is_logic else threshold,
-        hysteresis=0.5 if is_logic else hysteresis,
-    )
-
-
-def _check_supply(voltage_v: float, board: dict[str, Any]) -> None:
-    """Raise ConfigError for a supply that the board could not live on."""
-    low_v, high_v = board["supply"]["voltage_min_v"], 2 * board["supply"]["node_board_v"]
-    if not low_v <= voltage_v <= high_v:
-        raise ConfigError(
-            f"a supply of {quantity(voltage_v, 'V')} is nothing that {board['name']} runs on "
-            f"({quantity(low_v, 'V')} to {quantity(high_v, 'V')}): check the value and its unit"
-        )
-
-
-def overvoltage(file: BenchFile, board: dict[str, Any]) -> str:
-    """Say, in a sentence, where the voltage stated for the MCU's own node is more than the MCU takes; else empty.
-
-    `labctl measure` takes such a voltage all the same, since published tables multiply by the board's 5 V input.
-    """
-    voltage_v, most_v = file.supply.voltage_v, board["supply"]["voltage_max_v"]
-    if file.supply.node != "mcu" or voltage_v is None or voltage_v <= most_v:
-        return ""
-    return (
-        f"a supply of {quantity(voltage_v, 'V')} at the MCU's supply pin is more than the {quantity(most_v, 'V')} that "
-        f"{board['mcu']} takes: give the voltage at that pin ({quantity(board['supply']['node_mcu_v'], 'V')} on "
-        f"{board['name']}), or, where the shunt sits in the board's input, that node (board)"
-    )
-
-
-def check_burden(resistance_ohm: float, node_v: float, board: dict[str, Any]) -> None:
-    """Raise ConfigError where the shunt's burden at the board's typical current leaves too little for the MCU."""
-    current_a = board["supply"]["current_typical_a"]
-    drop_v = resistance_ohm * current_a
-    if drop_v >= node_v:
-        raise ConfigError(
-            f"a shunt of {quantity(resistance_ohm, 'ohm')} would drop {quantity(drop_v, 'V')} at the "
-            f"{quantity(current_a, 'A')} that {board['name']} typically draws: more than its "
-            f"{quantity(node_v, 'V')} supply. Check the value and its unit (1.3 ohm is usual)."
-        )
-    if node_v - drop_v < board["supply"]["voltage_min_v"]:
-        raise ConfigError(
-            f"a shunt of {quantity(resistance_ohm, 'ohm')} would leave {board['name']} only "
-            f"{quantity(node_v - drop_v, 'V')} of its {quantity(node_v, 'V')}, and it needs "
-            f"{quantity(board['supply']['voltage_min_v'], 'V')}. Use a smaller shunt."
-        )
-
-
 def switch_off_others(file: BenchFile) -> None:
     """Switch off every board of the bench but the one that is measured, as far as they have switches of their own.
 
@@ -318,6 +227,19 @@ def supplying(recorder: Recorder, file: BenchFile) -> PowerSwitch:
     if not isinstance(recorder, PowerSwitch):
         raise ConfigError(f"[meter] driver = {file.recorder.driver!r} supplies nothing: name what does in [dut] power")
     return recorder
+
+
+def _set_level(supply: PowerSwitch, file: BenchFile, board: dict[str, Any], *, emulated: bool) -> None:
+    """Let a meter supply the node's voltage, before it is switched on, and no more current than the board could draw.
+
+    The emulated world keeps its voltage, whatever is computed with. Raises ConfigError where the MCU would not bear it.
+    """
+    if isinstance(supply, Source):
+        if not emulated and (harm := overvoltage(file, board)):
+            raise ConfigError(harm)
+        own_v = board["supply"][f"node_{file.supply.node}_v"]
+        voltage_v = own_v if emulated else file.supply.voltage_v or own_v
+        supply.set_supply(voltage_v, CURRENT_LIMIT_RATIO * board["supply"]["current_max_a"])
 
 
 @contextlib.contextmanager
@@ -395,6 +317,7 @@ def _open_all(
     switch: PowerSwitch | None = None
     if file.dut.power == "meter":
         switch = supplying(scope, file)
+        _set_level(switch, file, board, emulated=simulation is not None)
     elif file.dut.power != "manual":
         switch = open_driver("scpi-switch", file.dut.power, timeout_s=OPEN_TIMEOUT_S)
         stack.callback(switch.close)

@@ -14,16 +14,9 @@ from instruments.record import Identity
 from instruments.registry import load_driver, open_driver
 from labctl import benchlock, boards, interrupts
 from labctl.analysis.finding import FAULT, LEFT_OUT, OK, WARNING, Finding
-from labctl.bench import (
-    DUT_TIMEOUT_S,
-    EMULATED_SERIAL,
-    OPEN_TIMEOUT_S,
-    Bench,
-    overvoltage,
-    switch_off_others,
-    wiring_of,
-)
+from labctl.bench import DUT_TIMEOUT_S, EMULATED_SERIAL, OPEN_TIMEOUT_S, Bench, switch_off_others
 from labctl.benchfile import BenchFile
+from labctl.benchwiring import overvoltage, wiring_of
 from labctl.checkup import check_bench
 from labctl.checkup.parts import about_dut, about_scope
 from labctl.dut import Dut

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from labctl import benchkeys, boards
-from labctl.bench import overvoltage, wiring_of
 from labctl.benchfile import BenchFile, check_value, default_of, is_required, parse_bench
 from labctl.benchkeys import KEYS, Key
+from labctl.benchwiring import overvoltage, wiring_of
 from labctl.errors import ConfigError, FileFault
 from labctl.report.text import N_COLUMNS, wrap
 
@@ -28,6 +28,7 @@ _CHANNELS = range(1, 9)
 _SHUNT_LEAST_OHM = 1e-6
 _OPEN = "open"
 
+USUAL_DRIVER = "keysight-infiniivision"
 Values = Mapping[tuple[str, str], Any]
 
 
@@ -54,6 +55,8 @@ class Draft:
         choices = choices_of(key)
         if key.id == _BOARD:
             return boards.DEFAULT
+        if key.id == _DRIVER and USUAL_DRIVER in choices:
+            return USUAL_DRIVER  # another instrument says at once that it is none
         return choices[0] if len(choices) == 1 else None
 
     def proposal(self, key: Key) -> tuple[Any, str]:
@@ -236,9 +239,7 @@ def _free_channel(values: Values, wanted: int) -> int:
 
 @cache
 def _recorders() -> tuple[str, ...]:
-    """List the drivers that record waveforms and can be loaded here."""
-    from instruments.protocols import Recorder
-    from instruments.registry import list_drivers, load_driver
+    """List the drivers of oscilloscopes that can be loaded here."""
+    from instruments.registry import list_drivers
 
-    available = [info.name for info in list_drivers() if info.available]
-    return tuple(name for name in available if issubclass(load_driver(name), Recorder))
+    return tuple(info.name for info in list_drivers() if info.available and info.kind == "oscilloscope")

@@ -332,7 +332,8 @@ class Recorded:
 
 def person_s_bench(part):
     from labctl import boards
-    from labctl.bench import Bench, wiring_of
+    from labctl.bench import Bench
+    from labctl.benchwiring import wiring_of
     from labctl.simulation import Simulation
 
     board = boards.load("stm32vldiscovery")

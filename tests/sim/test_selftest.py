@@ -34,7 +34,7 @@ def emulated(seed=1, faults=None, **tables):
     with open_bench(None, board_name=None, overrides=lambda f: f, ask=nobody, seed=seed) as bench:
         bench.simulation.ask(cmd="faults", faults=faults or {})
         if tables:
-            from labctl.bench import wiring_of
+            from labctl.benchwiring import wiring_of
 
             bench.file = bench.file.model_copy(
                 update={name: getattr(bench.file, name).model_copy(update=new) for name, new in tables.items()}

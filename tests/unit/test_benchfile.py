@@ -5,8 +5,9 @@ import copy
 import pytest
 
 from labctl import boards
-from labctl.bench import check_burden, find_bench_file, wiring_of
+from labctl.bench import find_bench_file
 from labctl.benchfile import check_value, default_of, is_required, parse_bench
+from labctl.benchwiring import check_burden, wiring_of
 from labctl.errors import ConfigError
 
 GOOD = {

@@ -3,8 +3,8 @@
 import pytest
 
 from labctl import benchlock, boards
-from labctl.bench import wiring_of
 from labctl.benchfile import parse_bench
+from labctl.benchwiring import wiring_of
 from labctl.errors import ConfigError
 
 METER = {"driver": "nordic-ppk2", "resource": "/dev/ttyACM0", "trigger": "D0"}

@@ -15,8 +15,9 @@ from instruments.record import Accuracy, Channel, Identity, Record
 from labctl import boards
 from labctl.analysis import keys
 from labctl.analysis.pulses import steady
-from labctl.bench import Bench, Fixture, wiring_of
+from labctl.bench import Bench, Fixture
 from labctl.benchfile import parse_bench
+from labctl.benchwiring import wiring_of
 from labctl.calibrate import VALID_S, MeterReading, Request
 from labctl.calibrate.common import Found, check_benefit, store
 from labctl.calibrate.gain import _check_load, _evaluate, _shunt_channel, calibrate_gain
