@@ -46,9 +46,16 @@ def hold(file: BenchFile) -> Iterator[None]:
     Raises BusyFault, naming the holder, where another process has one of them; EnvironmentFault where no lock can be
     made.
     """
+    with hold_addresses(*addresses(file)):
+        yield
+
+
+@contextlib.contextmanager
+def hold_addresses(*parts: str) -> Iterator[None]:
+    """Hold what lies at these addresses, for the length of the block. Raises as `hold` does."""
     with contextlib.ExitStack() as stack:
         # In the same order for everybody: of two who start at once, one gets all.
-        of_parts = {spelling: address for address in addresses(file) for spelling in spellings(address)}
+        of_parts = {spelling: address for address in parts for spelling in spellings(address)}
         for spelling in sorted(of_parts):
             stack.enter_context(_held(spelling, of_parts[spelling]))
         yield
@@ -66,24 +73,24 @@ def spellings(address: str) -> tuple[str, ...]:
     A serial port goes by its device, an instrument by its VISA resource in full, a host by its name and by each of its
     numbers: where one finds a name and another does not, they still meet.
     """
-    device = _device(address)
+    device = device_of(address)
     if device is not None:
         return (os.path.realpath(device),)
     if url := re.fullmatch(r"([a-z0-9+.-]+)://(?:[^/@]*@)?(\[[^\]]*\]|[^:/?#]*):(\d+)(?:[/?#].*)?", address.lower()):
         return tuple(f"{url[1]}://{host} {int(url[3])}" for host in _names_of(url[2]))
-    resource = _in_full(address)
+    resource = in_full(address)
     if net := re.fullmatch(r"(tcpip\d+|vicp\d*)::(\[[^\]]*\]|[^:]+)(::.+)?", resource):
         return tuple(f"{net[1]} {host} {net[3] or ''}" for host in _names_of(net[2]))
     return (resource,)
 
 
-def _device(address: str) -> str | None:
+def device_of(address: str) -> str | None:
     """Give the device that a port, or the VISA resource of one, is; None for any other address."""
     found = re.fullmatch(r"(?:asrl)?(/.+?)(?:::instr)?", address, re.IGNORECASE)
     return found[1] if found else None
 
 
-def _in_full(address: str) -> str:
+def in_full(address: str) -> str:
     """Give a VISA resource in small letters, with the numbers and names that may be left out."""
     from pyvisa.rname import InvalidResourceName, to_canonical_name
 

@@ -85,12 +85,7 @@ class Scpi:
 
     def identity(self, timeout_s: float | None = None) -> Identity:
         """Return the four fields of ``*IDN?`` (IEEE 488.2-1992, section 10.14). Raises BadData."""
-        reply = self.query("*IDN?", timeout_s)
-        fields = [field.strip() for field in reply.split(",")]
-        if len(fields) != IDENTITY_FIELDS:
-            raise BadData(f"{self.link.resource}: *IDN? answered {reply!r}; expected vendor,model,serial,firmware")
-        vendor, model, serial, firmware = fields
-        return Identity(vendor, model, serial, firmware, self.link.resource)
+        return parse_identity(self.query("*IDN?", timeout_s), self.link.resource)
 
     def _post_mortem(self, reason: str) -> str:
         """Read the error queue after a time-out, and leave the link tainted as the time-out left it."""
@@ -102,6 +97,15 @@ class Scpi:
         finally:
             self.link.taint(reason)
         return f"error queue: {'; '.join(found)}" if found else "its error queue is empty"
+
+
+def parse_identity(reply: str, resource: str) -> Identity:
+    """Read the reply to ``*IDN?`` (IEEE 488.2-1992, section 10.14). Raises BadData."""
+    fields = [field.strip() for field in reply.split(",")]
+    if len(fields) != IDENTITY_FIELDS:
+        raise BadData(f"{resource}: *IDN? answered {reply!r}; expected vendor,model,serial,firmware")
+    vendor, model, serial, firmware = fields
+    return Identity(vendor, model, serial, firmware, resource)
 
 
 def short_form(word: str) -> str:

@@ -7,7 +7,11 @@ from rich.text import Text
 from labctl.report.text import N_COLUMNS, printable, wrap
 
 _COLUMN = 10
-_STYLES = {"ok": "green", "answers": "green", "missing": "yellow", "wrong": "bold red"}
+_STYLES = {
+    **dict.fromkeys(("ok", "answers", "by USB id"), "green"),
+    **dict.fromkeys(("missing", "silent", "busy", "forbidden", "no link", "odd"), "yellow"),
+    "wrong": "bold red",
+}
 
 
 def render_row(word: str, text: str, command: str = "") -> Text:
