@@ -17,6 +17,7 @@ from labctl.campaign.model import Item
 from labctl.campaign.source import Source, open_source
 from labctl.errors import CaptureError, ConfigError, FileFault
 from labctl.model import Run
+from labctl.report.tables.row import bench_text, variant_text
 
 Progress = Callable[[str, int, int], None]
 
@@ -35,13 +36,15 @@ def runs_csv(
 ) -> Iterator[str]:
     """Give the lines of a CSV with a row for each run of each item that is done, the heading first.
 
-    Items are in the order of their numbers, runs counted from 1. The unit of a column ends its name; numbers are in SI
+    Items are in the order of their numbers, runs and repeats counted from 1; bench and variant are spelled as in a
+    table. The unit of a column ends its name; numbers are in SI
     units with a point, and read back to the same double; what is not known is empty. A run is a window as it was: all
     its iterations, the trigger's cost in it. `path` is a campaign's folder or its pack, `power` as for `analyze`.
     `failed` is told of an item whose capture is damaged or gives no number, which is left out; without it FileFault or
     CaptureError is raised.
     """
     with open_source(path) as source:
+        benches = {item.bench: bench_text(source.campaign.bench_facts(item.bench)) for item in source.campaign.items}
         done = [one for one in source.state().items if one.state == "done" and one.last is not None]
         yield _line(COLUMNS)
         for number, status in enumerate(done):
@@ -57,7 +60,7 @@ def runs_csv(
                 continue
             for run_number, run in enumerate(runs, 1):
                 values = (getattr(run, column) for column in _RUN_COLUMNS)
-                yield _line((*_coordinates(status.item), run_number, *values))
+                yield _line((*_coordinates(status.item, benches[status.item.bench]), run_number, *values))
 
 
 def waveform_csv(path: Path, number: int) -> Iterator[str]:
@@ -92,10 +95,11 @@ def _waveform(source: Source, number: int) -> Iterator[str]:
                     yield _line((run_number, *row))
 
 
-def _coordinates(item: Item) -> tuple[Any, ...]:
+def _coordinates(item: Item, bench: str) -> tuple[Any, ...]:
     operation = item.operation
-    return (item.number, item.role, item.repeat, item.bench, item.board, operation.name, operation.bytes,
-            operation.implementation, operation.profile, operation.clock_hz, operation.variant, operation.n_iterations)
+    return (item.number, item.role, item.repeat + 1, bench, item.board, operation.name, operation.bytes,
+            operation.implementation, operation.profile, operation.clock_hz, variant_text(operation.variant),
+            operation.n_iterations)
 
 
 def _pieces(run: Run, first_s: float, dt_s: float, n_samples: int) -> Iterator[tuple[int, int]]:

@@ -89,3 +89,7 @@ class Campaign:
     benches: tuple[Mapping[str, Any], ...]
     created_utc: str
     software: str
+
+    def bench_facts(self, name: str) -> Mapping[str, Any]:
+        """Give the facts of a bench; of one that there are none of, its name."""
+        return next((bench for bench in self.benches if bench.get("name") == name), {"name": name})

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from labctl.analysis.result import analyze
-from labctl.analysis.statistics import student_factor, summarize
 from labctl.campaign import journal
 from labctl.campaign.folder import CAMPAIGN, PLAN
 from labctl.campaign.model import Campaign
@@ -29,7 +28,7 @@ from labctl.memory.document import read_rows
 from labctl.model import Capture, Operation, Result
 from labctl.report.tables import render
 from labctl.report.tables.columns import MEMORY
-from labctl.report.tables.row import DONE, FAILED, Row, Value, arranged
+from labctl.report.tables.row import DONE, FAILED, Row, Value, arranged, bench_text
 from labctl.report.tables.sheet import Layout
 
 Progress = Callable[[str, int, int], None]
@@ -134,8 +133,8 @@ def _unpacked(fault: FileFault, path: Path) -> str:
 
 def _item_row(campaign: Campaign, status: ItemStatus, cache: RowCache) -> Row:
     item, last = status.item, status.last
-    facts = next((bench for bench in campaign.benches if bench.get("name") == item.bench), {"name": item.bench})
-    row = replace(_row_of(item.board, item.operation, facts), role=item.role, repeat=item.repeat)
+    row = _row_of(item.board, item.operation, campaign.bench_facts(item.bench))
+    row = replace(row, role=item.role, repeat=item.repeat + 1)
     if status.state != DONE or last is None:
         return replace(row, state=status.state, reason=last.error if last is not None else "")
     found = cache.get(last.capture, _analysed, last) or row
@@ -180,13 +179,10 @@ def _analysed(capture: Capture, power: str) -> Row | None:
 
 def _row_of(board: str, operation: Operation, bench: Mapping[str, Any]) -> Row:
     """Give the coordinates of an operation on a board and a bench."""
-    name, emulated = str(bench.get("name", "")), bench.get("emulated")
-    # A plan's only bench goes without a name, and so it does in a capture taken on the emulated one.
-    name = "emulated" if emulated and name == "bench" else name
-    seed = f", seed {bench['seed']}" if emulated and "seed" in bench else ""
+    emulated = bench.get("emulated")
     return Row(
         board, operation.name, operation.bytes, operation.implementation, operation.profile, operation.clock_hz,
-        operation.variant, bench=f"{name}{seed}", emulated=None if emulated is None else bool(emulated),
+        operation.variant, bench=bench_text(bench), emulated=None if emulated is None else bool(emulated),
     )
 
 
@@ -194,7 +190,8 @@ def values_of(result: Result) -> dict[str, Value]:
     """Give the quantities of a result that are known, each with its expanded uncertainty.
 
     What follows from one uncertain number alone, the throughput from the duration for instance, has the relative
-    uncertainty of that one. Spreads are over the mean unless that may as well be nothing.
+    uncertainty of that one. Spreads are over the mean unless that may as well be nothing. That within a run has
+    no uncertainty: the decoupling blunts it by what its tolerance leaves open.
     """
     energy_j, duration_s, power_w = result.energy_mean_j, result.duration_mean_s, result.power_mean_w
     found: dict[str, tuple[float | None, float | None]] = {
@@ -210,7 +207,7 @@ def values_of(result: Result) -> dict[str, Value]:
     if result.n_runs > 1 and abs(energy_j) > result.energy_expanded_j:
         found["fluctuation_between"] = _ratio(result.energy_std_j, result.energy_std_expanded_j, abs(energy_j))
     if result.power_ripple_w is not None and abs(power_w) > result.power_expanded_w:
-        found["fluctuation_within"] = _ratio(result.power_ripple_w, _ripple_expanded(result), abs(power_w))
+        found["fluctuation_within"] = (result.power_ripple_w / abs(power_w), None)
     if result.bytes:
         rate = result.bytes / duration_s
         found["throughput"] = (rate, rate * result.duration_expanded_s / duration_s)
@@ -225,15 +222,6 @@ def values_of(result: Result) -> dict[str, Value]:
 
 def _ratio(number: float, expanded: float | None, over: float) -> tuple[float, float | None]:
     return number / over, None if expanded is None else expanded / over
-
-
-def _ripple_expanded(result: Result) -> float | None:
-    """Take the scatter between runs: errors of shunt, gain and supply cancel in a spread over its mean."""
-    ripples = [run.power_ripple_w for run in result.runs if run.power_ripple_w is not None]
-    if len(ripples) < 2:
-        return None
-    found = summarize(ripples)
-    return found.se * student_factor(found.degrees_of_freedom)
 
 
 def _image_memory(manifest: Mapping[str, Any]) -> dict[str, Value]:

@@ -45,22 +45,22 @@ ENERGIES = Layout(columns=("board", "operation", "bytes", "energy"))
 
 def test_csv_has_names_then_units_then_every_digit():
     assert render(ROWS, "csv", ENERGIES) == (
-        "board,operation,bytes,energy,energy_expanded,state,reason,emulated,power_of\r\n"
-        ",,B,J,J,,,,\r\n"
-        "stm32f4discovery,aes-128-ctr,64,1.2e-05,3.4e-07,done,,yes,dut\r\n"
-        "stm32f4discovery,sha256,64,5.93e-05,2.14e-06,done,,yes,dut\r\n"
-        "stm32f4discovery,sha256,1024,0.000412345,1.51e-05,done,,yes,dut\r\n"
-        "stm32vldiscovery,sha256,64,9.1942e-06,2.54e-07,done,,yes,dut\r\n"
-        "stm32vldiscovery,sha256,1024,,,failed,no answer,yes,dut\r\n"
+        "board,operation,bytes,energy,energy_expanded,state,reason,emulated,passes,power_of\r\n"
+        ",,B,J,J,,,,,\r\n"
+        "stm32f4discovery,aes-128-ctr,64,1.2e-05,3.4e-07,done,,yes,2,dut\r\n"
+        "stm32f4discovery,sha256,64,5.93e-05,2.14e-06,done,,yes,1,dut\r\n"
+        "stm32f4discovery,sha256,1024,0.000412345,1.51e-05,done,,yes,1,dut\r\n"
+        "stm32vldiscovery,sha256,64,9.1942e-06,2.54e-07,done,,yes,1,dut\r\n"
+        "stm32vldiscovery,sha256,1024,,,failed,no answer,yes,1,dut\r\n"
     )
 
 
 def test_the_semicolon_dialect_has_decimal_commas_and_units_scale_without_losing_a_digit():
     layout = replace(ENERGIES, units={"energy": "uJ"}, where=("board=stm32f4*",))
     assert render(ROWS, "csv", layout, dialect="semicolon").split("\r\n")[1:4] == [
-        ";;B;uJ;uJ;;;;",
-        "stm32f4discovery;aes-128-ctr;64;12,0;0,34;done;;yes;dut",
-        "stm32f4discovery;sha256;64;59,3;2,14;done;;yes;dut",
+        ";;B;uJ;uJ;;;;;",
+        "stm32f4discovery;aes-128-ctr;64;12,0;0,34;done;;yes;2;dut",
+        "stm32f4discovery;sha256;64;59,3;2,14;done;;yes;1;dut",
     ]
 
 
@@ -72,7 +72,7 @@ def test_json_holds_numbers_in_si_and_says_emulated():
     ]
     assert document["rows"][1] == {
         "board": F4, "operation": "sha256", "bytes": 64, "energy": 5.93e-05, "energy_expanded": 2.14e-06,
-        "state": "done", "reason": "", "emulated": True, "warnings": [],
+        "state": "done", "reason": "", "emulated": True, "passes": 1, "warnings": [],
     }
     assert document["rows"][4]["energy"] is None
 
@@ -86,9 +86,12 @@ def test_markdown_rounds_by_the_uncertainty_and_shares_one_unit():
         "\n"
         "| operation | bytes | energy / µJ |\n"
         "| --- | ---: | ---: |\n"
-        "| aes-128-ctr | 64 | 12.00 ± 0.34 |\n"
+        "| aes-128-ctr\\* | 64 | 12.00 ± 0.34 |\n"
         "| sha256 | 64 | 59.3 ± 2.1 |\n"
         "| sha256 | 1024 | 412 ± 15 |\n"
+        "\n"
+        "- \\* Two passes: the message is encrypted, then decrypted, and a byte of it counts once for both. One pass "
+        "alone: aes-128-ctr.encrypt, .decrypt.\n"
     )
 
 
@@ -99,7 +102,7 @@ def test_latex_has_s_columns_with_room_for_each_number():
         "\\toprule\n"
         "{operation} & {bytes} & {energy / \\si{\\micro\\joule}} \\\\\n"
         "\\midrule\n"
-        "aes-128-ctr & 64 & 12.00(34) \\\\\n"
+        "aes-128-ctr* & 64 & 12.00(34) \\\\\n"
         "sha256 & 64 & 59.3(21) \\\\\n"
         "sha256 & 1024 & 412(15) \\\\\n"
         "\\bottomrule\n"
@@ -115,10 +118,11 @@ def test_a_matrix_has_boards_across_and_says_what_failed():
         "**Energy**",
         "| operation | bytes | stm32f4discovery, 168 MHz / µJ | stm32vldiscovery, 24 MHz / µJ |\n"
         "| --- | ---: | ---: | ---: |\n"
-        "| aes-128-ctr | 64 | 12.00 ± 0.34 |  |\n"
+        "| aes-128-ctr\\* | 64 | 12.00 ± 0.34 |  |\n"
         "| sha256 | 64 | 59.3 ± 2.1 | 9.19 ± 0.25 |\n"
         "| sha256 | 1024 | 412 ± 15 | failed |",
-        "- failed: stm32vldiscovery sha256 1024 B: no answer\n",
+        "- \\* Two passes: the message is encrypted, then decrypted, and a byte of it counts once for both. One pass "
+        "alone: aes-128-ctr.encrypt, .decrypt.\n- failed: stm32vldiscovery sha256 1024 B: no answer\n",
     ]
 
 
@@ -126,14 +130,15 @@ def test_a_matrix_for_programs_keeps_numbers_apart_from_what_is_missing():
     rows = list(csv.reader(io.StringIO(render(ROWS, "csv", Layout(matrix="energy", across="bytes")), newline="")))
     assert rows[0] == [
         "board", "operation", "implementation", "profile", "clock", "variant", "role", "repeat",
-        "energy 64", "energy 64_expanded", "energy 1024", "energy 1024_expanded", "emulated", "missing", "power_of",
+        "energy 64", "energy 64_expanded", "energy 1024", "energy 1024_expanded", "emulated", "passes", "missing",
+        "power_of",
     ]
     assert rows[1][8:12] == ["J"] * 4
     assert rows[1][4] == "Hz"
-    assert [line[8:14] for line in rows[2:]] == [
-        ["1.2e-05", "3.4e-07", "", "", "yes", ""],
-        ["5.93e-05", "2.14e-06", "0.000412345", "1.51e-05", "yes", ""],
-        ["9.1942e-06", "2.54e-07", "", "", "yes", "1024 B: failed: no answer"],
+    assert [line[8:15] for line in rows[2:]] == [
+        ["1.2e-05", "3.4e-07", "", "", "yes", "2", ""],
+        ["5.93e-05", "2.14e-06", "0.000412345", "1.51e-05", "yes", "1", ""],
+        ["9.1942e-06", "2.54e-07", "", "", "yes", "1", "1024 B: failed: no answer"],
     ]
 
 
@@ -189,15 +194,19 @@ def test_what_is_measured_again_is_told_apart_by_its_data_and_not_by_when_it_cam
     again = [row(F4, "sha256", 64, (value, 1e-9)) for value in (3e-6, 1e-6, 2e-6)]
     for rows in (again, again[::-1]):
         found = [(one.repeat, one.values["energy"].number) for one in arranged(rows)]
-        assert found == [(0, 1e-6), (1, 2e-6), (2, 3e-6)]
-    kept = [row(F4, "sha256", 64, (value, 1e-9), role="reference", repeat=k) for k, value in enumerate([3e-6, 1e-6])]
+        assert found == [(1, 1e-6), (2, 2e-6), (3, 3e-6)]
+    kept = [row(F4, "sha256", 64, (value, 1e-9), role="reference", repeat=k)
+            for k, value in enumerate([3e-6, 1e-6], 1)]
     assert [one.values["energy"].number for one in arranged(kept[::-1])] == [3e-6, 1e-6]
 
 
 def test_groups_are_sheets_of_their_own_units():
     text = render(ROWS, "md", Layout(group_by=("board", "bytes"), columns=("operation", "energy"), complete=True,
                                      units={"energy": "auto"}))
-    assert re.findall(r"\*\*(.*)\*\*", text) == [f"{F4}, 64 B", f"{F4}, 1024 B", f"{VL}, 64 B"]
+    assert re.findall(r"\*\*(.*)\*\*", text) == [
+        f"{F4}, 64 B, 168 MHz", f"{F4}, 1024 B, 168 MHz", f"{VL}, 64 B, 24 MHz",
+    ]
+    assert "Clocks" not in text
     assert text.count("| operation | energy / µJ |") == 3
 
 
@@ -272,15 +281,92 @@ def test_the_rows_of_null_are_said_to_be_the_cost_that_others_have_not():
     assert words not in render([null, *ROWS], "md", Layout())
 
 
-def test_ciphers_of_two_passes_are_marked_where_something_is_per_byte():
+def test_ciphers_of_two_passes_are_marked_whatever_the_columns():
     rate = {"throughput": Value(2e6, 1e3), "energy": Value(1e-6, 1e-8)}
     rows = [replace(one, values=rate) for one in (row(F4, "aes-128-ctr", 64), row(F4, "aes-128-ctr.encrypt", 64))]
-    for layout in (Layout(columns=("throughput",)), Layout(matrix="throughput")):
-        text = render(rows, "md", layout)
-        assert "| aes-128-ctr\\* |" in text and "| aes-128-ctr.encrypt |" in text
-        assert "- \\* Two passes: the message is encrypted, then decrypted" in text
-    assert "aes-128-ctr*" not in render(rows, "csv", Layout(columns=("throughput",)))
-    assert "passes" not in render(rows, "md", Layout(columns=("energy",)))
+    for layout in (Layout(columns=("throughput",)), Layout(columns=("energy",)), Layout(), Layout(matrix="duration"),
+                   Layout(matrix="energy", across="operation"), Layout(group_by=("operation",), columns=("energy",))):
+        for name in ("md", "tex", "html", "text"):
+            text = " ".join(render(rows, name, layout).replace("\\*", "*").split())
+            assert "aes-128-ctr*" in text and not re.search(r"encrypt\*(?!\*)", text)
+            assert "* Two passes: the message is encrypted, then decrypted" in text
+    alone = render(rows[:1], "md", Layout(columns=("energy",)))
+    assert f"All rows: {F4}, aes-128-ctr\\*, 64 B" in alone and "Two passes" in alone
+    assert "passes" not in render(rows[1:], "md", Layout(columns=("energy",)))
+    for layout in (Layout(columns=("energy",)), Layout(matrix="energy")):
+        lines = list(csv.DictReader(io.StringIO(render(rows, "csv", layout), newline="")))[1:]
+        assert [(line["operation"], line["passes"]) for line in lines] == [
+            ("aes-128-ctr", "2"), ("aes-128-ctr.encrypt", "1"),
+        ]
+    across = list(csv.DictReader(io.StringIO(render(rows, "csv", Layout(matrix="energy", across="operation")))))[1:]
+    assert [line["passes"] for line in across] == ["mixed"]
+
+
+def test_the_spread_between_runs_has_an_upper_end_and_that_within_a_run_neither():
+    # 0.0041 % of two runs: the interval reaches to 0.0117 %.
+    values = {"fluctuation_between": Value(4.1e-5, 7.6e-5), "fluctuation_within": Value(0.00712)}
+    rows = [replace(row(F4, "sha256", 64), values=values)]
+    names = Layout(columns=("fluctuation_between", "fluctuation_within"))
+    assert "| 0.0041 (≤ 0.0117) | 0.71 |" in render(rows, "md", names)
+    text = " ".join(render(rows, "text", names).split())
+    assert "±" not in text
+    assert "≤ is the upper end of its interval (95 %)" in text and "as this bench sees it" in text
+    assert r"{0.0041 (\ensuremath{\leq} 0.0117)} & 0.71 \\" in render(rows, "tex", names)
+    line = next(iter(list(csv.DictReader(io.StringIO(render(rows, "csv", names), newline="")))[1:]))
+    assert float(line["fluctuation_between_upper"]) == pytest.approx(1.17e-4, rel=1e-12)
+    assert {key for key in line if key.startswith("fluct")} == {
+        "fluctuation_between", "fluctuation_between_upper", "fluctuation_within",
+    }
+
+
+def test_lines_of_a_matrix_sort_by_the_values_of_what_they_are():
+    clocks = [replace(row(board, "sha256", 64, (1e-6, 1e-8)), clock_hz=hz * 1_000_000)
+              for board, hz in ((F4, 8), (F4, 168), (VL, 24))]
+    text = render(arranged(clocks), "md", Layout(matrix="energy"))
+    assert re.findall(r"\| ([0-9]+) MHz \|", text) == ["8", "24", "168"]
+    program = csv.DictReader(io.StringIO(render(arranged(clocks), "csv", Layout(matrix="energy")), newline=""))
+    assert [line["clock"] for line in program][1:] == ["8000000", "24000000", "168000000"]
+
+
+def test_boards_stand_in_one_table_with_the_same_units_in_all_formats():
+    for name in ("text", "md", "html", "tex"):
+        text = render(ROWS, name, Layout())
+        assert text.count("micro" if name == "tex" else "µJ") == 1
+
+
+@pytest.mark.parametrize(("warning", "column"), [
+    ("peak current and greatest power are mostly scope noise (220 µA rms)", "current_max"),
+    ("std within runs is rough: more noise was taken off than is left", "fluctuation_within"),
+    ("no std within runs: the decoupling is being charged", "fluctuation_within"),
+    ("no quiet span beside the windows: no energy net of idle", "energy_net_idle"),
+    ("least power is mostly scope noise (220 µA rms)", None),
+])
+def test_a_warning_of_one_quantity_stands_with_its_column(warning, column):
+    values = {key: Value(1e-3, 1e-5) for key in QUANTITIES}
+    rows = [replace(row(F4, "sha256", 64, warnings=(warning, "clipped")), values=values)]
+    for key in QUANTITIES:
+        for layout in (Layout(columns=(key,)), Layout(matrix=key)):
+            text = render(rows, "md", layout)
+            assert (warning in text, "clipped" in text) == (key == column, True)
+
+
+def test_a_board_of_one_bench_has_it_said_once():
+    one_each = arranged([replace(one, bench="left" if one.board == F4 else "right, seed 5") for one in ROWS])
+    for layout in (Layout(columns=("energy",)), Layout(matrix="energy"), Layout(matrix="energy", across="bytes")):
+        text = render(one_each, "md", layout)
+        assert f"Benches: {F4} left; {VL} right, seed 5." in text
+        assert (text.count("left"), text.count("right")) == (1, 1)
+    grouped = render(one_each, "md", Layout(group_by=("board",), columns=("energy",)))
+    assert re.findall(r"\*\*(.*)\*\*", grouped) == [f"{F4}, 168 MHz, bench left", f"{VL}, 24 MHz, bench right, seed 5"]
+    assert "Benches" not in grouped
+
+
+def test_memory_that_a_group_shares_is_in_its_title():
+    rows = [replace(one, values={**one.values, "flash": Value(float(flash)), "ram": Value(600.0)}, memory_of="image")
+            for one, flash in zip(ROWS, (68264, 68264, 68264, 67824, 67824), strict=True)]
+    text = render(rows, "md", Layout(group_by=("board",)))
+    assert re.findall(r"\*\*(.*)\*\*", text) == [f"{F4}, 168 MHz, flash 68264 B", f"{VL}, 24 MHz, flash 67824 B"]
+    assert "RAM 600 B." in text and "flash / B" not in text
 
 
 def test_memory_that_all_rows_share_is_said_once():
@@ -318,8 +404,26 @@ def test_a_pattern_that_fits_nothing_is_named_with_what_is_near():
 def test_a_table_that_goes_on_does_not_explain_again():
     full = replace(ROWS[0], values={key: Value(1e-3, 1e-5) for key in QUANTITIES})
     text = render([full], "tex", Layout())
-    assert text.count("In parentheses: expanded uncertainty") == 1
+    assert text.count(r"\begin{table}") == text.count("Emulated bench") > 1
     assert text.count("Means per operation") == 1
+
+
+def test_every_latex_table_explains_its_signs_and_the_last_holds_the_notes():
+    values = {key: Value(1e-3, 1e-5 if one.uncertain else None) for key, one in QUANTITIES.items()}
+    full = replace(ROWS[0], values=values, warnings=("clipped",))
+    tables = render([full, replace(full, operation="sha256")], "tex", Layout()).split(r"\begin{table}")[1:]
+    assert len(tables) > 1
+    assert all("* Two passes" in table for table in tables)
+    assert [("(10)" in table) == ("In parentheses" in table) for table in tables] == [True] * len(tables)
+    assert [r"\item all rows: clipped" in table.partition(r"\end{table}")[0] for table in tables[-2:]] == [False, True]
+
+
+def test_no_latex_table_goes_on_for_one_column():
+    # Four such numbers fit beside the names, then two wide ones, and one was left.
+    rows = [replace(ROWS[0], operation=name, values={key: Value(1.234567e-3, 1e-9) for key in QUANTITIES})
+            for name in ("aes-128-ctr", "sha256")]
+    text = render(rows, "tex", Layout(columns=tuple(QUANTITIES)[:7]))
+    assert [head.count(" & ") for head in re.findall(r"\{operation\}(.*) ", text)] == [3, 2, 2]
 
 
 def test_control_characters_are_no_commands_to_a_terminal_that_shows_a_csv_file():
@@ -521,4 +625,4 @@ def test_csv_reads_back_to_the_same_texts_and_numbers(cells, dialect):
 def test_a_formula_in_a_text_is_none_in_a_spreadsheet_but_a_negative_number_is_a_number():
     evil = row(F4, "=HYPERLINK(\"x\")", None, (-1.5e-6, 1e-8), state="failed", reason="@SUM(A1)")
     line = render([evil], "csv", ENERGIES).split("\r\n")[2]
-    assert line == "stm32f4discovery,\"'=HYPERLINK(\"\"x\"\")\",,-1.5e-06,1e-08,failed,'@SUM(A1),yes,dut"
+    assert line == "stm32f4discovery,\"'=HYPERLINK(\"\"x\"\")\",,-1.5e-06,1e-08,failed,'@SUM(A1),yes,1,dut"

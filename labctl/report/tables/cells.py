@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from labctl.report.tables.columns import texts
+from labctl.report.tables.columns import limit_texts, texts
 from labctl.report.tables.row import Value
 from labctl.report.tables.sheet import Cell, Head, Page
 
-_COUNTS = ("bytes", "repeat", "runs", "iterations")
+_COUNTS = ("bytes", "repeat", "passes", "runs", "iterations")
 
 
 def heading(head: Head) -> str:
@@ -16,11 +16,14 @@ def heading(head: Head) -> str:
 
 
 def plain(head: Head, cell: Cell) -> str:
-    """Give a cell as text: a number with its expanded uncertainty, rounded by it."""
+    """Give a cell as text: a number with its expanded uncertainty, or the upper end of its interval, rounded by it."""
     if cell is None:
         return ""
     if isinstance(cell, Value):
         assert head.unit is not None
+        if head.limited:
+            number, upper = limit_texts(cell, head.unit)
+            return f"{number} (≤ {upper})" if upper else number
         number, expanded = texts(cell, head.unit)
         return f"{number} ± {expanded}" if expanded else number
     return " ".join(cell) if isinstance(cell, tuple) else str(cell)
@@ -32,8 +35,8 @@ def is_number(head: Head) -> bool:
 
 
 def uncertain(page: Page) -> bool:
-    """Tell whether a page has numbers with an uncertainty."""
-    return any(head.uncertain for sheet in page.sheets for head in sheet.heads)
+    """Tell whether a page has numbers with a ±."""
+    return any(head.uncertain and not head.limited for sheet in page.sheets for head in sheet.heads)
 
 
 def caption(page: Page) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from labctl.errors import ConfigError
+from labctl.operations import has_two_passes
 from labctl.report.tables.columns import QUANTITIES
 from labctl.report.tables.row import COORDINATES, Row, coordinate_text, place_of
+from labctl.report.text import TWO_PASSES
 from labctl.tomlsource import nearest
 
 _TESTED = (*COORDINATES, "state")
@@ -93,12 +95,19 @@ def title(names: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def titled(name: str, text: str) -> str:
-    """Name one coordinate so that a heading says what it is."""
-    if name in ("board", "operation", "clock", "implementation"):
+    """Name one coordinate so that a heading says what it is; an operation of two passes has its mark."""
+    if name == "operation":
+        return marked(text) or "no operation"
+    if name in ("board", "clock", "implementation"):
         return text or f"no {name}"
     if name == "bytes":
         return f"{text} B" if text else "no message"
     return f"{name} {text}"
+
+
+def marked(operation: str) -> str:
+    """Give an operation's name as people read it: with the mark of those that make two passes."""
+    return operation + TWO_PASSES if has_two_passes(operation) else operation
 
 
 def _fits(row: Row, name: str, pattern: str) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 
 from labctl.errors import ConfigError
 from labctl.report.tables.row import COORDINATES, Value
 from labctl.tomlsource import nearest
 from labctl.units import MICRO, rounded
-from labctl.units import quantity as three_digits
+from labctl.units import quantity as significant
 
 AUTO = "auto"
 _EXPONENTS = {"p": -12, "n": -9, MICRO: -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9}
@@ -28,7 +28,8 @@ _PREFIXES: dict[str, tuple[str, ...]] = {
 class Quantity:
     """One quantity: its name in options and machine formats, its title for people, and its base unit ("1": a ratio).
 
-    `uncertain` tells whether its values come with an uncertainty. `usual` ones are shown when no columns are asked for.
+    `uncertain` tells whether its values come with an uncertainty, `limited` that this is the distance to the upper end
+    of an interval and no ±. `usual` ones are shown when no columns are asked for.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Quantity:
     base: str
     uncertain: bool = True
     usual: bool = True
+    limited: bool = False
 
 
 QUANTITIES = {
@@ -45,8 +47,8 @@ QUANTITIES = {
         Quantity("power", "power", "W"),
         Quantity("current", "current", "A"),
         Quantity("duration", "duration", "s"),
-        Quantity("fluctuation_between", "fluctuation between runs", "1"),
-        Quantity("fluctuation_within", "fluctuation within a run", "1"),
+        Quantity("fluctuation_between", "fluctuation between runs", "1", limited=True),
+        Quantity("fluctuation_within", "fluctuation within a run", "1", uncertain=False),
         Quantity("throughput", "throughput", "B/s"),
         Quantity("cycles_per_byte", "cycles per byte", ""),
         Quantity("flash", "flash", "B", uncertain=False),
@@ -61,7 +63,7 @@ QUANTITIES = {
 }
 MEMORY = ("flash", "ram", "stack")
 # What else a row tells.
-FACTS = ("emulated", "state", "reason", "runs", "iterations", "memory_of")
+FACTS = ("emulated", "passes", "state", "reason", "runs", "iterations", "memory_of")
 NAMES = (*COORDINATES, *FACTS, *QUANTITIES)
 
 
@@ -154,7 +156,7 @@ def unit_of(quantity: Quantity, units: Mapping[str, str], values: Sequence[Value
 def texts(value: Value, unit: Unit) -> tuple[str, str]:
     """Print a value in a unit and its expanded uncertainty, both rounded by it; "" for the latter where there is none.
 
-    Without an uncertainty a number has three digits, a count all of them.
+    Without an uncertainty a number has three digits, a ratio two, a count all of them.
     """
     number = unit.of(value.number)
     if value.expanded is not None:
@@ -162,7 +164,16 @@ def texts(value: Value, unit: Unit) -> tuple[str, str]:
         return f"{pair[0]:f}", f"{pair[1]:f}"
     if unit.base == "B" and number.is_integer():
         return str(int(number)), ""
-    return three_digits(number, ""), ""
+    return significant(number, "", 2 if unit.base == "1" else 3), ""
+
+
+def limit_texts(value: Value, unit: Unit) -> tuple[str, str]:
+    """Print a value in a unit and the upper end of its interval, "" where it has none, to the same place."""
+    number, expanded = texts(value, unit)
+    if value.expanded is None:
+        return number, ""
+    upper = Decimal(repr(unit.of(value.number + value.expanded)))
+    return number, f"{upper.quantize(Decimal(expanded), ROUND_HALF_EVEN):f}"
 
 
 def _units(quantity: Quantity) -> list[Unit]:

@@ -14,7 +14,7 @@ from labctl.report.tables.columns import Unit, texts
 from labctl.report.tables.remarks import EMULATED
 from labctl.report.tables.row import Value
 from labctl.report.tables.sheet import Cell, Head, Page, Sheet
-from labctl.report.text import wrap
+from labctl.report.text import TWO_PASSES, wrap
 from labctl.units import MICRO
 
 _PREFIXES = {
@@ -27,31 +27,45 @@ _SPECIAL = {
     ">": r"\textgreater{}", "|": r"\textbar{}", '"': "{''}", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}",
     **{sign: "\\" + sign for sign in "#$%&_{}"},
     "±": r"\ensuremath{\pm}", "×": r"\ensuremath{\times}", "°": r"\textdegree{}", "…": r"\ldots{}", "Ω": r"\textohm{}",
-    MICRO: r"\textmu{}", "\u00a0": "~", "\u2212": r"\ensuremath{-}", "\0": "{}",
+    "≤": r"\ensuremath{\leq}", MICRO: r"\textmu{}", "\u00a0": "~", "\u2212": r"\ensuremath{-}", "\0": "{}",
 }
 # The text of article in 10 pt, and of its 8 pt (footnotesize, Computer Modern) a digit or usual letter, with the gap
 # beside a column. What is wider goes on in a table below.
 _PAGE_PT, _SIGN_PT, _GAP_PT = 345.0, 4.4, 12.0
 _N_HEAD = 14
+_PARENTHESES = "In parentheses: expanded uncertainty (95 %) in units of the last digits."
 _PACKAGES = r"% needs \usepackage{textcomp}, \usepackage{booktabs} and \usepackage{siunitx}"
 
 
 def to_latex(page: Page) -> str:
     """Write a page as one or more LaTeX tables; only printable ASCII is in it."""
-    explained = [*page.caption, *(["In parentheses: expanded uncertainty (95 %) in units of the last digits."]
-                                  if uncertain(page) else [])]
-    # What is no more than a table that goes on says no more than which one, and that a bench is emulated.
+    # A table that goes on says which one, that a bench is emulated, and what its signs mean.
     again = [sentence for sentence in page.caption if sentence.startswith(EMULATED[:-1])]
+    marks = [note for note in page.notes if note.startswith(TWO_PASSES)]
+    notes = [note for note in page.notes if note not in marks]
+    tables = [part for sheet in page.sheets for part in split(sheet)]
     parts = [_PACKAGES]
-    for number, (title, part) in enumerate((sheet.title, part) for sheet in page.sheets for part in split(sheet)):
-        said = [*([f"{title}."] if title else []), *(again if number else explained)]
-        said = said or ["Continued."]
+    for number, part in enumerate(tables):
+        said = [f"{part.title}."] if part.title else ["Continued."] if number else []
+        said += again if number else page.caption
+        said += [_PARENTHESES] if uncertain(Page((), (part,), ())) else []
+        said += marks if not number or TWO_PASSES in part.title or _has_mark(part) else []
         caption = " ".join(escaped(text) for text in said)
         begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\caption{{{caption}}}", r"\smallskip"]
-        parts += [*begin, *_tabular(part), r"\end{table}"]
-    if page.notes:
-        parts += [r"\begin{itemize}", *(rf"\item {escaped(note)}" for note in page.notes), r"\end{itemize}"]
+        parts += [*begin, *_tabular(part), *(_itemized(notes) if part is tables[-1] else []), r"\end{table}"]
     return "\n".join(parts) + "\n"
+
+
+def _has_mark(sheet: Sheet) -> bool:
+    texts = [*(head.title for head in sheet.heads), *(cell for line in sheet.lines for cell in line)]
+    return any(isinstance(text, str) and TWO_PASSES in text for text in texts)
+
+
+def _itemized(notes: Sequence[str]) -> list[str]:
+    """Set notes below a table, in its float."""
+    items = [rf"\item {escaped(note)}" for note in notes]
+    begin = [r"\par\medskip", r"\begin{minipage}{\linewidth}", r"\begin{itemize}"]
+    return [*begin, *items, r"\end{itemize}", r"\end{minipage}"] if notes else []
 
 
 def escaped(text: str) -> str:
@@ -101,6 +115,9 @@ def split(sheet: Sheet) -> list[Sheet]:
         blocks[-1].append(k)
     if len(blocks) == 1:
         return [sheet]
+    for before, block in zip(blocks[-2::-1], blocks[:0:-1], strict=True):  # none goes on for the sake of one column
+        if len(block) == 1 < len(before) and widths_pt[before[-1]] + widths_pt[block[0]] <= room_pt:
+            block.insert(0, before.pop())
     return [
         Sheet(sheet.title, tuple(sheet.heads[k] for k in [*index, *block]),
               tuple(tuple(line[k] for k in [*index, *block]) for line in sheet.lines))
@@ -110,7 +127,7 @@ def split(sheet: Sheet) -> list[Sheet]:
 
 def _width_pt(head: Head, column: Sequence[Cell]) -> float:
     """Estimate the width of a column, the gap beside it included."""
-    texts = [_cell(head, cell).strip("{}") for cell in column]
+    texts = [plain(head, cell) if head.limited else _cell(head, cell).strip("{}") for cell in column]
     heads = wrap(f"{head.title} / {head.unit.symbol}" if head.unit else head.title, _N_HEAD)
     return _SIGN_PT * max(map(len, [*heads, *texts])) + _GAP_PT
 
@@ -129,7 +146,7 @@ def _kind(head: Head, column: Sequence[str]) -> str:
     if head.unit is None:
         return "r" if is_number(head) else "l"
     numbers = [cell for cell in column if cell and not cell.startswith("{")]
-    return f"S[table-format={table_format(numbers)}]" if numbers else "c"
+    return f"S[table-format={table_format(numbers)}]" if numbers else "r" if head.limited else "c"
 
 
 def _heading(head: Head) -> str:
@@ -143,7 +160,7 @@ def _heading(head: Head) -> str:
 
 
 def _cell(head: Head, cell: Cell) -> str:
-    if isinstance(cell, Value):
+    if isinstance(cell, Value) and not head.limited:
         assert head.unit is not None
         return number_text(*texts(cell, head.unit))
     text = escaped(plain(head, cell))

@@ -19,7 +19,7 @@ DIALECTS = {"comma": (",", "."), "semicolon": (";", ",")}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # What a terminal that shows a file takes for commands: all control characters but tab and line breaks.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-EXPANDED = "_expanded"
+EXPANDED, UPPER = "_expanded", "_upper"
 _COUNTED = {"bytes": "B", "clock": "Hz"}
 
 
@@ -78,11 +78,11 @@ def harmless(text: str) -> str:
 
 
 def _columns(head: Head) -> list[tuple[str, str]]:
-    """Give the names and units of the columns that a head makes: of a number, one for its uncertainty too."""
+    """Give the names and units of the columns that a head makes: of a number, one for its uncertainty or limit too."""
     if head.unit is None:
         return [(head.key, _COUNTED.get(head.key, ""))]
     unit = head.unit.ascii_symbol
-    return [(head.key, unit), *([(head.key + EXPANDED, unit)] if head.uncertain else [])]
+    return [(head.key, unit), *([(head.key + (UPPER if head.limited else EXPANDED), unit)] if head.uncertain else [])]
 
 
 def _numbers(head: Head, cell: Cell) -> list[float | int | None]:
@@ -92,7 +92,11 @@ def _numbers(head: Head, cell: Cell) -> list[float | int | None]:
     numbers = [head.unit.of(cell.number)]
     if head.unit.base == "B" and numbers[0].is_integer():
         return [int(numbers[0])]
-    return [*numbers, *([None if cell.expanded is None else head.unit.of(cell.expanded)] if head.uncertain else [])]
+    if not head.uncertain:
+        return [*numbers]
+    if cell.expanded is None:
+        return [*numbers, None]
+    return [*numbers, head.unit.of(cell.expanded + cell.number if head.limited else cell.expanded)]
 
 
 def _fields(head: Head, cell: Cell, point: str) -> list[str]:

@@ -18,10 +18,22 @@ _MEMORY = {
     "operation": "of the operation alone as labctl memory finds them: beyond an image without it, and the deepest "
                  "stack in use",
 }
+_FLUCTUATIONS = {
+    "fluctuation_between": "between runs of the energy, where ≤ is the upper end of its interval (95 %)",
+    "fluctuation_within": "within a run of the power as this bench sees it, blunted by the decoupling",
+}
 # What goes without saying.
 _UNSAID = (("role", "item"), ("variant", "plain"))
-# What counts a message once, however often an operation passes over it.
-PER_BYTE = ("throughput", "cycles_per_byte", "energy_per_byte")
+# Of which quantities alone a warning is that begins so; any other is of all.
+_OF = {
+    "peak current": ("current_max",),
+    "the windows begin in the tail": ("current_max",),
+    "least power": (),
+    "std within runs": ("fluctuation_within",),
+    "no std within runs": ("fluctuation_within",),
+    "no quiet span": ("energy_net_idle",),
+    "the idle power differs": ("energy_net_idle",),
+}
 _N_NAMED = 3
 
 
@@ -41,9 +53,9 @@ def caption(
         removed = "the trigger's cost removed" + (" (in rows of null, which are it, it is there)"
                                                   if any(row.operation == "null" for row in rows) else "")
         found.append(f"Means per operation, {removed}; power and energy are {_powers(rows)}.")
-    if any(name.startswith("fluctuation") for name in names):
-        found.append("Fluctuation: standard deviation of the energy between runs, of the power within a run, each over "
-                     "its mean.")
+    fluctuations = [sentence for name, sentence in _FLUCTUATIONS.items() if name in names]
+    if fluctuations:
+        found.append(f"Fluctuation is a standard deviation over the mean: {'; '.join(fluctuations)}.")
     kinds = sorted({row.memory_of for row in rows if row.memory_of})
     if kinds and any(name in names or name in same for name in MEMORY):
         if len(kinds) == 1:
@@ -52,10 +64,15 @@ def caption(
             found.append(f"Flash, RAM and stack: {'; '.join(f'{kind}, {_MEMORY[kind]}' for kind in kinds)}.")
     texts = [choose.titled(name, text) for name in shared
              if (text := coordinate_text(rows[0], name)) and (name, text) not in _UNSAID]
-    texts += [f"{QUANTITIES[key].title} {value.number:.0f} B" for key, value in same.items()]
+    texts += memory_texts(same)
     if texts:
         found.append(f"All rows: {', '.join(texts)}.")
     return found
+
+
+def memory_texts(same: Mapping[str, Value]) -> list[str]:
+    """Say what of the memory is the same for all rows."""
+    return [f"{QUANTITIES[key].title} {value.number:.0f} B" for key, value in same.items()]
 
 
 def _powers(rows: Sequence[Row]) -> str:
@@ -71,14 +88,14 @@ def _powers(rows: Sequence[Row]) -> str:
 def notes(rows: Sequence[Row], names: Sequence[str], identity: Sequence[str]) -> list[str]:
     """Say what concerns some rows: two passes, warnings of those with a result, why others have none.
 
-    `identity` are the coordinates that tell rows apart.
+    `names` are the columns: a warning that is of other quantities alone is left out. `identity` are the coordinates
+    that tell rows apart.
     """
-    shown = [name for name in names if name in PER_BYTE]
-    with_message = (row.operation for row in rows if any(name in row.values for name in shown))
-    twice = next(filter(has_two_passes, with_message), None)
+    twice = next((row.operation for row in rows if has_two_passes(row.operation)), None)
     found = [] if twice is None else [two_passes(twice)]
     done = [row for row in rows if row.state == DONE]
-    for concerned, sentence in together((row, row.warnings) for row in done):
+    told = [(row, [text for text in row.warnings if _concerns(text, names)]) for row in done]
+    for concerned, sentence in together(told):
         who = _names(concerned, done, identity)
         more = f" and {len(who) - _N_NAMED} more" if len(who) > _N_NAMED else ""
         found.append(f"{', '.join(who[:_N_NAMED])}{more}: {sentence}")
@@ -91,6 +108,12 @@ def notes(rows: Sequence[Row], names: Sequence[str], identity: Sequence[str]) ->
     return found
 
 
+def _concerns(warning: str, names: Sequence[str]) -> bool:
+    """Tell whether a warning is of any of the columns of a table."""
+    of = next((quantities for begin, quantities in _OF.items() if warning.startswith(begin)), None)
+    return of is None or any(name in names for name in of)
+
+
 def _names(some: Sequence[Row], rows: Sequence[Row], identity: Sequence[str]) -> list[str]:
     """Name some of the rows shortly: all of them, all of a board or of an operation, else one by one."""
     if len(some) == len(rows) > 1:
@@ -101,7 +124,7 @@ def _names(some: Sequence[Row], rows: Sequence[Row], identity: Sequence[str]) ->
         for text in dict.fromkeys(coordinate_text(row, name) for row in some):
             same = [row for row in rows if coordinate_text(row, name) == text]
             if name in identity and len(same) > 1 and all(any(row is one for one in left) for row in same):
-                found.append(text)
+                found.append(choose.titled(name, text))
                 left = [row for row in left if coordinate_text(row, name) != text]
     return found + [_name(row, identity) for row in left]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from labctl.report.tables import machine
 from labctl.report.tables.row import Row
@@ -18,8 +17,6 @@ def render(rows: Sequence[Row], format: str, layout: Layout, dialect: str = "com
     `rows` are in the order of `row.arranged`; `dialect` is for csv.
     Raises ConfigError for what a layout asks that there is not.
     """
-    if format in ("text", "tex") and not (layout.columns or layout.group_by or layout.matrix):
-        layout = replace(layout, group_by=("board",) if len({row.board for row in rows}) > 1 else ())
     wanted = selected(rows, layout)
     if format == "csv":
         return machine.to_csv(wanted, layout, dialect)

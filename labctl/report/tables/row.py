@@ -30,10 +30,10 @@ class Value:
 class Row:
     """One item of a campaign, or one capture.
 
-    `bench` names the bench, `emulated` is None where that is not known. `repeat` tells apart rows that nothing else
-    does. `values` are by key of `columns.QUANTITIES`; `memory_of` says what flash, RAM and stack are of: "image" or
-    "operation", `power_of` whose power and energy they are: "dut" or "supply". `captures` are paths within the folder
-    that was given.
+    `bench` names the bench, `emulated` is None where that is not known. `repeat`, from 1, tells apart rows that nothing
+    else does. `values` are by key of `columns.QUANTITIES`; `memory_of` says what flash, RAM and stack are of: "image"
+    or "operation", `power_of` whose power and energy they are: "dut" or "supply". `captures` are paths within the
+    folder that was given.
     """
 
     board: str
@@ -44,7 +44,7 @@ class Row:
     clock_hz: int | None = None
     variant: str = ""
     role: str = "item"
-    repeat: int = 0
+    repeat: int = 1
     bench: str = ""
     emulated: bool | None = None
     state: str = DONE
@@ -67,10 +67,23 @@ def coordinate_text(row: Row, name: str) -> str:
     """Give a coordinate as a person reads it."""
     value = coordinate(row, name)
     if name == "variant":
-        return value or "plain"
+        return variant_text(value)
     if value is None:
         return ""
     return clock_text(value) if name == "clock" else str(value)
+
+
+def variant_text(variant: str) -> str:
+    """Spell a variant in a table: "plain" where nothing differs."""
+    return variant or "plain"
+
+
+def bench_text(bench: Mapping[str, Any]) -> str:
+    """Name a bench in a table by what is known of it: an emulated one with its seed."""
+    name, emulated = str(bench.get("name", "")), bench.get("emulated")
+    # A plan's only bench goes without a name, and so it does in a capture taken on the emulated one.
+    name = "emulated" if emulated and name == "bench" else name
+    return f"{name}, seed {bench['seed']}" if emulated and "seed" in bench else name
 
 
 def arranged(rows: Iterable[Row]) -> list[Row]:
@@ -80,12 +93,12 @@ def arranged(rows: Iterable[Row]) -> list[Row]:
     """
     groups: dict[Any, list[Row]] = {}
     for row in rows:
-        groups.setdefault(_place(dataclasses.replace(row, repeat=0)), []).append(row)
+        groups.setdefault(_place(dataclasses.replace(row, repeat=1)), []).append(row)
     found: list[Row] = []
     for group in groups.values():
         group.sort(key=lambda row: (row.repeat, _data(row)))
         if len({row.repeat for row in group}) < len(group):
-            found += [dataclasses.replace(row, repeat=number) for number, row in enumerate(group)]
+            found += [dataclasses.replace(row, repeat=number) for number, row in enumerate(group, 1)]
         else:
             found += group
     return sorted(found, key=_place)

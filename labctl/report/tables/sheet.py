@@ -10,7 +10,6 @@ from labctl.operations import has_two_passes
 from labctl.report.tables import choose, remarks
 from labctl.report.tables.columns import AUTO, FACTS, MEMORY, NAMES, QUANTITIES, Unit, unit_of
 from labctl.report.tables.row import COORDINATES, DONE, Row, Value, coordinate, coordinate_text
-from labctl.report.text import TWO_PASSES
 from labctl.tomlsource import nearest
 
 _TITLES = {
@@ -18,7 +17,9 @@ _TITLES = {
 }
 # Among --columns: no others than those, even where rows look alike then.
 EXACT = "exact"
-_BARE = ("state", "reason", "emulated")
+_BARE = ("state", "reason", "emulated", "passes")
+# What a board may have one of only: then it is said once.
+_ONCE = {"clock": "Clocks", "bench": "Benches"}
 # A text, a count, a value, names of captures, or nothing.
 Cell = str | int | Value | tuple[str, ...] | None
 _Column = tuple[str, ...]
@@ -45,12 +46,16 @@ class Layout:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a column; `unit` is None where it holds texts or counts, and `uncertain` says of numbers more."""
+    """The head of a column; `unit` is None where it holds texts or counts.
+
+    `uncertain` and `limited` are those of its quantity.
+    """
 
     key: str
     title: str
     unit: Unit | None = None
     uncertain: bool = False
+    limited: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ def page(rows: Sequence[Row], layout: Layout) -> Page:
     """
     differing = [name for name in COORDINATES if len({coordinate_text(row, name) for row in rows}) > 1]
     there = {key for row in rows for key in row.values}
-    clocks = {} if layout.matrix or "clock" in (*layout.columns, *layout.group_by) else _clocks(rows)
+    once = {name: texts for name in _ONCE if name not in (*layout.columns, *layout.group_by)
+            and (texts := _of_boards(rows, name)) and not _in_heads(layout, name)}
     index = [name for name in _identity(rows) if name not in layout.group_by] or ["operation"]
     quantities = [key for key, one in QUANTITIES.items() if one.usual and key in there]
     same = {} if layout.columns or layout.matrix else _same_memory(rows)
@@ -98,16 +104,21 @@ def page(rows: Sequence[Row], layout: Layout) -> Page:
     if any(key in names for key in MEMORY) and len({row.memory_of for row in rows if row.memory_of}) > 1:
         names.append("memory_of")
     sheets = []
-    for title, group in choose.grouped(rows, layout.group_by):
+    for of, group in choose.grouped(rows, layout.group_by):
+        own = [choose.titled(name, texts[group[0].board]) for name, texts in once.items() if "board" in layout.group_by]
+        title = ", ".join([of, *own])
         if layout.matrix:
             named = QUANTITIES[layout.matrix].title
             sheets.append(matrix(group, layout, AUTO, f"{title}, {named}" if title else named.capitalize()))
         else:
-            sheets.append(lines(group, names, layout, AUTO, title))
+            memory = _same_memory(group) if of and not layout.columns else {}
+            title = ", ".join([title, *remarks.memory_texts({key: memory[key] for key in memory if key not in same})])
+            sheets.append(lines(group, [name for name in names if name not in memory], layout, AUTO, title))
     shared = [name for name in COORDINATES if name not in differing and name != "repeat"]
     caption = remarks.caption(rows, names, shared, same)
-    if clocks:
-        caption.append(f"Clocks: {', '.join(f'{board} {text}' for board, text in clocks.items() if text)}.")
+    if "board" not in layout.group_by:
+        caption += [f"{_ONCE[name]}: {'; '.join(f'{board} {text}' for board, text in texts.items() if text)}."
+                    for name, texts in once.items()]
     return Page(tuple(caption), tuple(sheets), tuple(remarks.notes(rows, names, _identity(rows))))
 
 
@@ -119,9 +130,9 @@ def asked_for(layout: Layout, identity: Sequence[str]) -> list[str]:
 
 
 def _identity(rows: Sequence[Row]) -> list[str]:
-    """List the coordinates that tell rows apart; not the clock, where a board has one only."""
+    """List the coordinates that tell rows apart; not the clock, nor the bench, where each board has one only."""
     differing = [name for name in COORDINATES if len({coordinate_text(row, name) for row in rows}) > 1]
-    return [name for name in differing if name != "clock" or not _clocks(rows)]
+    return [name for name in differing if name not in _ONCE or not _of_boards(rows, name)]
 
 
 def _same_memory(rows: Sequence[Row]) -> dict[str, Value]:
@@ -140,8 +151,7 @@ def lines(
             raise ConfigError(f"--columns {name}: there is no such column; {nearest(name, NAMES, 'columns are')}")
     names = list(dict.fromkeys([*names, *(["captures"] if layout.captures else [])]))
     heads = tuple(_head(name, rows, layout, usual_unit) for name in names)
-    marked = not whole and any(name in remarks.PER_BYTE for name in names)
-    return Sheet(title, heads, tuple(tuple(_cell(row, name, whole, marked) for name in names) for row in rows))
+    return Sheet(title, heads, tuple(tuple(_cell(row, name, whole) for name in names) for row in rows))
 
 
 def matrix(rows: Sequence[Row], layout: Layout, usual_unit: str, title: str = "", *, whole: bool = False) -> Sheet:
@@ -154,31 +164,31 @@ def matrix(rows: Sequence[Row], layout: Layout, usual_unit: str, title: str = ""
     _check_matrix(layout)
     if not rows:
         return Sheet(title, (Head("operation", "operation"),), ())
-    over = _over(rows, layout.across)
+    over = _over(rows, layout.across, whole)
     index = [name for name in COORDINATES if name not in (*over, "bench")]
     if not whole:
         index = [name for name in index if name not in layout.group_by
                  and len({coordinate_text(row, name) for row in rows}) > 1] or ["operation"]
     columns = list(dict.fromkeys(_column(row, over) for row in choose.ordered(rows, over)))
-    marked = not whole and layout.matrix in remarks.PER_BYTE
     held: dict[tuple[Cell, ...], dict[_Column, Row]] = {}
-    for row in rows:
+    for row in rows if layout.sort else choose.ordered(rows, [*layout.group_by, *index]):
         # Rows differ in their coordinates, and these are in the index or the column: each cell has one row.
-        line = tuple(_cell(row, name, whole, marked) for name in index)
+        line = tuple(_cell(row, name, whole) for name in index)
         held.setdefault(line, {})[_column(row, over)] = row
     quantity = QUANTITIES[layout.matrix]
     values = [row.values[layout.matrix] for row in rows if layout.matrix in row.values]
     unit = unit_of(quantity, layout.units, values, usual_unit)
     heads = [Head(name, _TITLES.get(name, name)) for name in index]
-    heads += [Head(" ".join((quantity.key, *column)), choose.title(over, column), unit, quantity.uncertain)
-              for column in columns]
+    heads += [Head(" ".join((quantity.key, *column)), choose.title(over, column), unit, quantity.uncertain,
+                   quantity.limited) for column in columns]
     found = []
     for line, cells in held.items():
         cell_rows = [cells[column] for column in columns if column in cells]
-        more: list[Cell] = [_emulated(cell_rows), _missing(cell_rows, over)] if whole else []
+        more: list[Cell] = [_same(cell_rows, "emulated"), _same(cell_rows, "passes"), _missing(cell_rows, over)] \
+            if whole else []
         more += [tuple(name for row in cell_rows for name in row.captures)] if layout.captures else []
         found.append((*line, *(_result(cells.get(column), layout, whole) for column in columns), *more))
-    names = [*(["emulated", "missing"] if whole else []), *(["captures"] if layout.captures else [])]
+    names = [*(["emulated", "passes", "missing"] if whole else []), *(["captures"] if layout.captures else [])]
     return Sheet(title, (*heads, *(Head(name, name) for name in names)), tuple(found))
 
 
@@ -203,21 +213,21 @@ def _head(name: str, rows: Sequence[Row], layout: Layout, usual_unit: str) -> He
         return Head(name, _TITLES.get(name, name))
     quantity = QUANTITIES[name]
     values = [row.values[name] for row in rows if name in row.values]
-    return Head(name, quantity.title, unit_of(quantity, layout.units, values, usual_unit), quantity.uncertain)
+    unit = unit_of(quantity, layout.units, values, usual_unit)
+    return Head(name, quantity.title, unit, quantity.uncertain, quantity.limited)
 
 
-def _cell(row: Row, name: str, whole: bool, marked: bool = False) -> Cell:
-    """Give what a column shows of a row; with `marked`, operations of two passes have their mark."""
+def _cell(row: Row, name: str, whole: bool) -> Cell:
+    """Give what a column shows of a row; for people, operations of two passes have their mark."""
     if name in QUANTITIES:
         return row.values.get(name)
     if name in ("bytes", "repeat") or (name == "clock" and whole):
         return coordinate(row, name)
     if name in COORDINATES:
-        mark = TWO_PASSES if marked and name == "operation" and has_two_passes(row.operation) else ""
-        return coordinate_text(row, name) + mark
+        return choose.marked(row.operation) if name == "operation" and not whole else coordinate_text(row, name)
     texts: dict[str, Cell] = {
         "emulated": emulated_word(row.emulated), "runs": row.n_runs, "iterations": row.n_iterations,
-        "captures": row.captures,
+        "captures": row.captures, "passes": (1 + has_two_passes(row.operation)) if row.operation else None,
     }
     return texts[name] if name in texts else getattr(row, name)
 
@@ -231,33 +241,42 @@ def _result(row: Row | None, layout: Layout, whole: bool) -> Cell:
     return row.state
 
 
-def _over(rows: Sequence[Row], across: str) -> tuple[str, ...]:
-    """List the coordinates that a column stands for: the one asked for; a board's only clock; the bench."""
+def _over(rows: Sequence[Row], across: str, whole: bool) -> tuple[str, ...]:
+    """List the coordinates that a column stands for: the one asked for; a board's only clock; the bench.
+
+    For people a bench that is its board's only one is said once, above.
+    """
     names = [across]
-    if across == "board" and _clocks(rows):
+    if across == "board" and _of_boards(rows, "clock"):
         names.append("clock")
-    if across != "bench" and len({row.bench for row in rows}) > 1:
+    if across != "bench" and len({row.bench for row in rows}) > 1 and (whole or not _of_boards(rows, "bench")):
         names.append("bench")
     return tuple(names)
 
 
-def _clocks(rows: Sequence[Row]) -> dict[str, str]:
-    """Give the only clock of each board, in their order, where these are not all the same; else nothing."""
-    clocks: dict[str, set[str]] = {}
+def _in_heads(layout: Layout, name: str) -> bool:
+    """Tell whether the columns or lines of a matrix say a board's clock, or its bench."""
+    return bool(layout.matrix) and (layout.across == name or (name == "clock" and "board" not in layout.group_by))
+
+
+def _of_boards(rows: Sequence[Row], name: str) -> dict[str, str]:
+    """Give the only clock, or bench, of each board, in their order, where these are not all the same; else nothing."""
+    found: dict[str, set[str]] = {}
     for row in choose.ordered(rows, ("board",)):
-        clocks.setdefault(row.board, set()).add(coordinate_text(row, "clock"))
-    if any(len(texts) > 1 for texts in clocks.values()) or len(set().union(*clocks.values())) < 2:
+        found.setdefault(row.board, set()).add(coordinate_text(row, name))
+    if any(len(texts) > 1 for texts in found.values()) or len(set().union(*found.values())) < 2:
         return {}
-    return {board: texts.pop() for board, texts in clocks.items()}
+    return {board: texts.pop() for board, texts in found.items()}
 
 
 def _column(row: Row, over: Sequence[str]) -> _Column:
     return tuple(coordinate_text(row, name) for name in over)
 
 
-def _emulated(rows: Sequence[Row]) -> str:
-    words = {emulated_word(row.emulated) for row in rows}
-    return words.pop() if len(words) == 1 else "mixed"
+def _same(rows: Sequence[Row], name: str) -> Cell:
+    """Give what a fact is of all rows of a line, "mixed" where they differ."""
+    cells = {_cell(row, name, whole=True) for row in rows}
+    return cells.pop() if len(cells) == 1 else "mixed"
 
 
 def _missing(rows: Sequence[Row], over: Sequence[str]) -> str:
