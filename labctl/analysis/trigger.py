@@ -78,6 +78,8 @@ def find_edges(
     where the line does not switch, ConfigError for a threshold or hysteresis that cannot be.
     """
     codes = channel.codes
+    if channel.kind == "digital":
+        swing = None  # the pin's levels are in volt, those of a logic input are not
     stored = getattr(codes, "trigger", None)
     if stored is not None and stored.asked == (threshold, hysteresis):
         _check_swing(channel, stored.cut.low, stored.cut.high, swing)

@@ -122,6 +122,14 @@ def test_noise_about_one_level_is_no_edge():
     assert "without two distinct levels" in text
 
 
+def test_the_pins_swing_is_in_volt_and_says_nothing_of_a_logic_input():
+    bits = np.repeat(np.array([[0, 1, 0]], np.uint8), 100, axis=1)
+    pin = Channel("D0", bits, 1.0, 0.0, unit="", kind="digital")
+    record = Record({"D0": pin}, DT_S, np.zeros(1), Identity(*"abcd"))
+    wiring = Wiring(trigger_channel="D0", threshold=0.5, hysteresis=0.5)
+    assert windows(record, wiring, swing=3.3)[0] == [Window(0, 99.5, 199.5)]
+
+
 def test_less_than_the_pins_swing_is_no_edge():
     # A fifth of 3.3 V: crosstalk, not the pin.
     text = refusal(record_of([(0, 100), (0.2, 300), (0, 100)]), swing=3.3)
