@@ -264,6 +264,6 @@ def _zero_sentence(capture: Capture) -> str:
     """Say which zero reading holds for a capture."""
     zero = capture.records.get("zero")
     if zero is None:
-        return "Zero: none was taken."
+        return "Zero: none was taken." if capture.wiring.shunt else "Zero: none, for a meter states its own offset."
     method, utc = zero.granted.get("method", "method unknown"), zero.granted.get("utc", "at an unknown time")
     return f"Zero: {method}, {utc}."
