@@ -38,6 +38,7 @@ sweep: setup browser ## the long forms (up to an hour)
 	$(BIN)/python benchmarks/analysis_speed.py --check --windows 2000
 	$(BIN)/python benchmarks/analysis_speed.py --check --samples 1e9 --skip-naive --repeats 1
 	$(BIN)/python benchmarks/block_transfer.py --check
+	$(BIN)/python benchmarks/ppk2_decode.py --check
 	$(BIN)/python benchmarks/store_cost.py --check
 	$(BIN)/python benchmarks/mutation_check.py
 

@@ -23,6 +23,8 @@ N_HELD = 8
 N_DOUBTFUL = 2
 N_COMPARED = 32
 _SEARCH_BYTES = 4096
+_STRETCH = 2048  # words that are looked at together
+_N_PLAIN = 64  # words that count on without a doubt
 _COUNTER_BYTE = 2  # of a word; the counter is its upper six bits
 
 
@@ -52,8 +54,11 @@ class Framer:
         self._n += n_bytes
         while True:
             words = self._words(self._position)
-            n_good = self._n_counting(words)
-            whole = n_good == len(words)
+            n_good = self._n_counting(words[:_STRETCH])
+            if n_good == _STRETCH and len(words) > _STRETCH + N_HELD:
+                yield from self._give(words[:_STRETCH])
+                continue
+            whole = n_good == len(words[:_STRETCH])
             broken = self._position + WORD_BYTES * n_good
             found = None if whole else self._find(broken)
             n_back = self._n_back(broken) if found == broken else 0
@@ -135,6 +140,9 @@ class Framer:
         The word that ends before `start` may hold the first bytes of the one that is looked for.
         """
         broken = start
+        ahead = counters(self._words(broken)[:_N_PLAIN])
+        if len(ahead) == _N_PLAIN and (np.diff(ahead) % COUNTER_MODULUS == 1).all():
+            return broken
         start = max(self._position, start - WORD_BYTES + 1)
         data = self._buffer[start : min(self._n, start + _SEARCH_BYTES)]
         counted = data[_COUNTER_BYTE:] >> 2

@@ -126,7 +126,11 @@ def currents(words: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> np.nda
 
 def levels(words: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
     """Return the level of one input in each word, uint8 of shape (words,), 0 or 1."""
-    return ((words >> np.uint32(_LEVELS_SHIFT + number)) & np.uint32(1)).astype(np.uint8)
+    found = np.empty(len(words), np.uint8)
+    for start in range(0, len(words), _DECODE_WORDS):
+        part = slice(start, start + _DECODE_WORDS)
+        np.not_equal(words[part] & np.uint32(1 << (_LEVELS_SHIFT + number)), 0, out=found[part].view(bool))
+    return found
 
 
 def counters(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

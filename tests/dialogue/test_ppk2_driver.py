@@ -153,16 +153,16 @@ def piecewise(receive_into):
 
 
 def test_something_else_that_answers_is_refused():
-    with Wire(QUIET, (ASK, b"hello\nEND")) as wire, pytest.raises(WrongIdentity, match=r"ppk: the metadata .*b'hello"):
-        meter_at(wire).identify()
-    with Wire(QUIET, (ASK, b"x" * 10000)) as wire, pytest.raises(WrongIdentity, match=r"without END after .* 0x19: b'x"):
-        meter_at(wire).identify()
+    made = (b"hello\nEND", "ppk: the metadata .*b'hello"), (b"x" * 10000, "without END after .*0x19: b'x")
+    for answer, text in made:
+        with Wire(QUIET, (ASK, answer)) as wire, pytest.raises(WrongIdentity, match=text):
+            meter_at(wire).identify()
 
 
 def test_silence_and_a_cut_answer_end_in_time_and_say_what_had_come():
-    with Wire(QUIET, (ASK, b"R0: 1\nEN")) as wire:
-        with pytest.raises(InstrumentTimeout, match=r"ppk: no byte .*0x19.* b'R0: 1\\nEN' had come.*two"):
-            meter_at(wire).identify()
+    text = r"ppk: no byte .*0x19.* b'R0: 1\\nEN' had come.*two"
+    with Wire(QUIET, (ASK, b"R0: 1\nEN")) as wire, pytest.raises(InstrumentTimeout, match=text):
+        meter_at(wire).identify()
 
 
 def test_the_output_is_switched_on_in_its_mode_at_its_voltage_and_off():
@@ -195,12 +195,12 @@ def test_the_voltage_is_set_and_read_back(voltage_v, command, mv):
 
 
 def test_another_voltage_or_mode_than_asked_is_rejected_before_the_output_is_on():
-    with Wire(*TELLS, (b"\x0d\x07\x08", None), *TELLS) as wire:
-        with pytest.raises(Rejected, match=r"ppk: 1.8 V were set \(0d 07 08\), and its metadata say 3.3 V"):
-            meter_at(wire, voltage_v=1.8).set_output(True)
-    with Wire(*TELLS, (b"\x11\x01", None), *TELLS) as wire:
-        with pytest.raises(Rejected, match=r"ppk: ampere mode was set \(11 01\), and its metadata say mode 2"):
-            meter_at(wire, mode="ampere").set_output(True)
+    text = r"ppk: 1.8 V were set \(0d 07 08\), and its metadata say 3.3 V"
+    with Wire(*TELLS, (b"\x0d\x07\x08", None), *TELLS) as wire, pytest.raises(Rejected, match=text):
+        meter_at(wire, voltage_v=1.8).set_output(True)
+    text = r"ppk: ampere mode was set \(11 01\), and its metadata say mode 2"
+    with Wire(*TELLS, (b"\x11\x01", None), *TELLS) as wire, pytest.raises(Rejected, match=text):
+        meter_at(wire, mode="ampere").set_output(True)
 
 
 def test_a_device_that_does_not_tell_its_mode_and_voltage_is_believed():
