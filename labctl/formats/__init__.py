@@ -10,7 +10,18 @@ from typing import Any
 
 from instruments.record import Record
 from labctl.errors import ConfigError, FileFault
-from labctl.formats import chipwhisperer, keysight_bin, keysight_csv, keysight_dlog, other, rigol_csv
+from labctl.formats import (
+    chipwhisperer,
+    keysight_bin,
+    keysight_csv,
+    keysight_dlog,
+    other,
+    rigol_csv,
+    saleae_bin,
+    sigrok_csv,
+    sigrok_sr,
+    vcd,
+)
 from labctl.formats.foreign import ForeignFile, statistics
 from labctl.formats.text import Sheet, open_sheet
 
@@ -18,7 +29,7 @@ __all__ = ["ForeignFile", "describe", "detect", "read_file"]
 
 _HEAD_BYTES = 4096
 _SHEETS = (keysight_csv, rigol_csv)
-_BINARIES = (keysight_bin, keysight_dlog, chipwhisperer)
+_WHOLE = (keysight_bin, keysight_dlog, chipwhisperer, saleae_bin, sigrok_sr, sigrok_csv, vcd)
 
 
 def detect(path: str | Path) -> str:
@@ -40,7 +51,7 @@ def read_file(path: str | Path, rate_hz: float | None = None) -> ForeignFile:
         if sheet is not None:
             foreign = {module.NAME: module for module in _SHEETS}[name].read(sheet)
         else:
-            foreign = {module.NAME: module for module in _BINARIES}[name].read(path)
+            foreign = {module.NAME: module for module in _WHOLE}[name].read(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     except MemoryError as error:
@@ -73,7 +84,7 @@ def _recognise(path: Path) -> tuple[str, Sheet | None]:
             head = file.read(_HEAD_BYTES)
         if not head:
             raise FileFault(f"{path}: empty; copy or export it again")
-        for module in _BINARIES:
+        for module in _WHOLE:
             if module.matches(head):
                 return module.NAME, None
         sheet = open_sheet(path)

@@ -13,7 +13,10 @@ import numpy as np
 from instruments.levels import Levels
 from instruments.record import Channel, Record
 
-READABLE = "Keysight .bin, .csv and .dlog, Rigol .csv and ChipWhisperer .cwp or .npy"
+READABLE = (
+    "Keysight .bin, .csv and .dlog, Rigol .csv, ChipWhisperer .cwp or .npy, digital Saleae .bin, sigrok .sr and .csv, "
+    "and .vcd"
+)
 _BLOCK = 1 << 20
 _LARGEST = 1e30
 _CHANNEL_NUMBER = re.compile(r"(?:X\()?(?:CHAN(?:NEL)?|CH|C)?[\s_]*([1-9][0-9]?)\)?", re.IGNORECASE)

@@ -13,7 +13,6 @@ _CSV = "export it as .csv on the scope"
 # First bytes, what the file is, what to do.
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file that is no capture of labctl", "give a capture, or export the data as .csv"),
-    (b"<SALEAE>", "a Saleae Logic 2 binary export", "record the signal with a scope, or convert it to a scope's .csv"),
     (b"%RLD", "a RocketLogger .rld file", "convert it to a scope's .csv"),
     (b"A\x04", "a Riscure Inspector .trs file", "save the traces as .npy"),
     (b"jlsfmt", "a Joulescope .jls file", "export it as .csv and give it a scope's header"),
@@ -66,8 +65,6 @@ def _zip(path: Path) -> tuple[str, str]:
             names = set(archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return "a damaged zip archive", "copy it again"
-    if {"version", "metadata"} <= names:
-        return "a sigrok .sr session", "export it as .csv and give it a scope's header"
     if any(name.endswith(".npy") for name in names):
         return "a NumPy .npz archive", "save the array of traces as .npy"
     return "a zip archive", "unpack it first"
@@ -78,7 +75,7 @@ def _table(sheet: Sheet) -> tuple[str, str]:
         return "a .csv without names and units (Rohde & Schwarz writes such)", "export it with a header and times"
     first_line = sheet.separator.join(sheet.header[0])
     if first_line.lower().startswith("time [s],channel"):
-        return "a Saleae .csv of changes, not of samples", "record the signal with a scope"
+        return "a Saleae .csv of changes, not of samples", "export the digital inputs as binary"
     return f"text whose first line {first_line[:60]!r} is that of no scope known here", "give it a scope's header"
 
 
