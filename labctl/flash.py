@@ -14,7 +14,7 @@ from labctl.firmware import Image, flash_command
 from labctl.firmware_image import write_binary
 
 # What brings each tool.
-_REMEDIES = {
+REMEDIES = {
     "openocd": "apt-get install --no-install-recommends openocd",
     "st-flash": "apt-get install --no-install-recommends stlink-tools",
     "uniflash": "install UniFlash from https://www.ti.com/tool/UNIFLASH and put the folder of dslite.sh into PATH",
@@ -54,7 +54,7 @@ class Flashing:
         """Say what this machine lacks, with the remedy; "" where nothing."""
         program = self.command[0]
         if shutil.which(program) is None:
-            return f"{program} is missing, which flashes {self.image.board}: {_REMEDIES.get(self.tool, 'install it')}"
+            return f"{program} is missing, which flashes {self.image.board}: {REMEDIES.get(self.tool, 'install it')}"
         for word in self.command:
             if word.startswith(_TARGET) and not Path(word.removeprefix(_TARGET)).is_file():
                 return (

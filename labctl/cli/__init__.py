@@ -19,6 +19,7 @@ from labctl.errors import LabctlError
 
 COMMANDS = {
     "measure": "Measure operations on a board and print their energy.",
+    "doctor": "Check this machine: packages, permissions, tools, and how to mend each.",
     "devices": "List what is reachable, who it is and which driver fits.",
     "drivers": "List the drivers of instruments, and what each lacks.",
     "bench": "Write a bench file, and check it against what is connected.",
