@@ -97,14 +97,11 @@ def make_trace(rows: Iterable[tuple[float, float, float, float]], counts: bool) 
     n = int(place[-1]) + 1
     if n > 4 * len(time_s) + 1000:
         raise BadData(f"{n - len(time_s)} of {n} samples of the log are missing: check the recorder's cable")
-    even = []
-    for values in (current_a, voltage_v, energy_j):
-        column = np.full(n, np.nan)
-        column[place] = values[kept]
-        even.append(column)
+    even = np.full((3, n), np.nan)
+    even[:, place] = np.stack([current_a, voltage_v, energy_j])[:, kept]
     holes = np.flatnonzero(np.diff(place) > 1)
     gaps = tuple((int(place[k]) + 1, int(place[k + 1] - place[k] - 1)) for k in holes)
-    return Trace((time_s[-1] - time_s[0]) / (n - 1), *even, gaps, unit_j, n_repeated)
+    return Trace((time_s[-1] - time_s[0]) / (n - 1), even[0], even[1], even[2], gaps, unit_j, n_repeated)
 
 
 def _unit(counted: float, time_s: np.ndarray, current_a: np.ndarray, voltage_v: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from instruments.record import Record
 from labctl.errors import ConfigError, FileFault
 from labctl.formats import (
     chipwhisperer,
+    energytrace,
     keysight_bin,
     keysight_csv,
     keysight_dlog,
@@ -29,7 +30,7 @@ __all__ = ["ForeignFile", "describe", "detect", "read_file"]
 
 _HEAD_BYTES = 4096
 _SHEETS = (keysight_csv, rigol_csv)
-_WHOLE = (keysight_bin, keysight_dlog, chipwhisperer, saleae_bin, sigrok_sr, sigrok_csv, vcd)
+_WHOLE = (keysight_bin, keysight_dlog, chipwhisperer, saleae_bin, sigrok_sr, sigrok_csv, vcd, energytrace)
 
 
 def detect(path: str | Path) -> str:

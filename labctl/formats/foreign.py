@@ -15,7 +15,7 @@ from instruments.record import Channel, Record
 
 READABLE = (
     "Keysight .bin, .csv and .dlog, Rigol .csv, ChipWhisperer .cwp or .npy, digital Saleae .bin, sigrok .sr and .csv, "
-    "and .vcd"
+    ".vcd, and EnergyTrace logs and .csv"
 )
 _BLOCK = 1 << 20
 _LARGEST = 1e30
