@@ -19,6 +19,7 @@ from labctl.report.text import N_COLUMNS, wrap
 
 _BOARD, _DRIVER, _WIRING = ("dut", "board"), ("scope", "driver"), ("shunt", "wiring")
 _NODE, _VOLTAGE, _DECOUPLING = ("supply", "node"), ("supply", "voltage_v"), ("shunt", "decoupling_f")
+_RESOURCE = ("scope", "resource")
 _PORT = ("dut", "port")
 _ENDS = (("scope", "shunt_high_channel"), ("scope", "shunt_low_channel"))
 _FACTOR = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(?:[:/]\s*1|[xX×])?")
@@ -117,6 +118,8 @@ def explain(key: Key) -> str:
     if key.id == _PORT and (ports := serial_ports()):
         found = ", ".join(f"{name} ({text})" if text else name for name, text, _ in ports)
         return f"{key.text} Found: {found}."
+    if key.id == _RESOURCE:
+        return f"{key.text} For example {key.example}; `labctl devices` lists those that can be found."
     shown = key.example and key.kind != benchkeys.CHANNEL
     return f"{key.text} For example {key.example}." if shown else key.text
 
@@ -143,16 +146,15 @@ def read(key: Key, text: str) -> Any:
 
 
 def serial_ports() -> tuple[tuple[str, str, bool], ...]:
-    """List the serial ports of this machine: name, what it says of itself, whether it is a USB adapter's; these first.
+    """List the serial ports of this machine: name, what it says of itself, whether it may be a board's (USB, no meter).
 
-    Oscilloscopes are not searched for: one at a raw socket cannot be found, and a search by broadcast takes seconds.
+    Oscilloscopes are not searched for, which takes seconds: `labctl devices` does.
     """
-    from serial.tools.list_ports import comports
+    from labctl import ports
 
-    ports = sorted(comports(), key=lambda port: (port.vid is None, port.device))
-    return tuple(
-        (p.device, "" if p.description in (None, "n/a", p.name) else p.description, p.vid is not None) for p in ports
-    )
+    found = ports.serial_ports()
+    instruments = ports.instruments_at(found)
+    return tuple((p.device, p.text, p.usb is not None and p.device not in instruments) for p in found)
 
 
 def check_target(path: Path, *, force: bool) -> Path:

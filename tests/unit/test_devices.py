@@ -10,7 +10,7 @@ import pytest
 from instruments.errors import BadData, InstrumentTimeout, LinkLost
 from instruments.record import Identity
 from instruments.transport.search import ask, ask_serial, search
-from labctl import benchlock, ports
+from labctl import benchlock, benchnew, ports
 from labctl.benchfile import parse_bench
 from labctl.devices import Surroundings, identify
 from labctl.ports import SerialPort, UsbInstrument
@@ -226,7 +226,7 @@ def test_a_ppk2_is_told_by_its_usb_id_and_never_asked(tmp_path):
     measures, shell = identify([str(first)], None, around, 5.0, never, never, nobody)
     assert (measures.resource, measures.status) == (str(first), "by USB id")
     assert measures.identity == Identity("Nordic Semiconductor", "PPK2", "C0FFEE", "", str(first))
-    assert measures.text.startswith("Nordic Semiconductor PPK2, serial C0FFEE; ")
+    assert measures.text == "Nordic Semiconductor PPK2, serial C0FFEE; driver nordic-ppk2"
     assert (shell.resource, shell.status, shell.identity) == (str(second), "not asked", None)
 
 
@@ -237,6 +237,14 @@ def test_other_firmware_with_the_numbers_of_a_ppk2_is_none():
 def test_each_of_two_ppk2_is_found():
     two = [ppk2(f"/dev/ttyACM{n}", f"S{n}", place=f"1-{n}:1.1") for n in (6, 4)]
     assert list(ports.instruments_at(two)) == ["/dev/ttyACM4", "/dev/ttyACM6"]
+
+
+def test_the_port_of_a_ppk2_is_never_proposed_for_a_board(monkeypatch):
+    board = SerialPort("/dev/ttyUSB0", "UART", (0x0403, 0x6001), "FT1", "UART", "1-7:1.0")
+    monkeypatch.setattr(ports, "serial_ports", lambda: (ppk2("/dev/ttyACM0"), board, SerialPort("/dev/ttyS0")))
+    assert [(name, proposed) for name, _, proposed in benchnew.serial_ports()] == [
+        ("/dev/ttyACM0", False), ("/dev/ttyUSB0", True), ("/dev/ttyS0", False),
+    ]
 
 
 def usb_tree(folder, interface_class="fe"):
