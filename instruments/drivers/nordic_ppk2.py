@@ -268,8 +268,8 @@ class NordicPpk2:
     def set_output(self, on: bool) -> None:
         """Switch the DUT's supply, or its way through the meter in ampere mode.
 
-        Before it is on, mode and voltage are set and read back. Raises Rejected where these are not as asked; the
-        device itself does not tell whether its output is on.
+        Before it is on, mode and voltage are set and read back; after either, the metadata are asked for. Raises
+        Rejected where mode or voltage is not as asked. The device does not tell whether its output is on.
         """
         if not isinstance(on, bool):
             raise TypeError(f"the output is either on (True) or off (False), not {on!r}")
@@ -278,6 +278,7 @@ class NordicPpk2:
             self._ensure_mode()
             self.set_supply(self._voltage_v)
         self._send(bytes([POWER, on]))
+        self._read_metadata()  # it answers in order, so that the output has switched once it does
 
     def set_supply(self, voltage_v: float | None, current_limit_a: float | None = None) -> None:
         """Set the regulator's voltage and read it back; None leaves what is set. It has no current limit to set.

@@ -165,12 +165,18 @@ def test_silence_and_a_cut_answer_end_in_time_and_say_what_had_come():
         meter_at(wire).identify()
 
 
+def test_a_device_that_does_not_answer_behind_the_switch_is_told():
+    text = r"0x19.* b'' had come"
+    with Wire(*TELLS, (ON, None), QUIET, (ASK, None)) as wire, pytest.raises(InstrumentTimeout, match=text):
+        meter_at(wire).set_output(True)
+
+
 def test_the_output_is_switched_on_in_its_mode_at_its_voltage_and_off():
     steps = (
         QUIET, (ASK, metadata(mode=1)),
         (b"\x11\x02", None), QUIET, (ASK, metadata()),
-        (b"\x0d\x0c\xe4", None), QUIET, (ASK, metadata()),
-        (ON, None), (OFF, None),
+        (b"\x0d\x0c\xe4", None), *TELLS,
+        (ON, None), *TELLS, (OFF, None), *TELLS,
     )  # fmt: skip
     with Wire(*steps) as wire:
         meter = meter_at(wire, voltage_v=3.3)
@@ -179,12 +185,13 @@ def test_the_output_is_switched_on_in_its_mode_at_its_voltage_and_off():
 
 
 def test_without_a_voltage_the_one_that_is_set_stays():
-    with Wire(*TELLS, (ON, None)) as wire:
+    with Wire(*TELLS, (ON, None), *TELLS) as wire:
         meter_at(wire).set_output(True)
 
 
 def test_in_ampere_mode_the_output_is_the_way_through():
-    with Wire(*TELLS, (b"\x11\x01", None), QUIET, (ASK, metadata(mode=1)), (ON, None)) as wire:
+    ampere = (QUIET, (ASK, metadata(mode=1)))
+    with Wire(*TELLS, (b"\x11\x01", None), *ampere, (ON, None), *ampere) as wire:
         meter_at(wire, mode="ampere").set_output(True)
 
 
@@ -205,7 +212,7 @@ def test_another_voltage_or_mode_than_asked_is_rejected_before_the_output_is_on(
 
 def test_a_device_that_does_not_tell_its_mode_and_voltage_is_believed():
     silent = (QUIET, (ASK, b"R1: 100\nEND"))
-    steps = (*silent, (b"\x11\x02", None), *silent, (b"\x0d\x07\x08", None), *silent, (ON, None))
+    steps = (*silent, (b"\x11\x02", None), *silent, (b"\x0d\x07\x08", None), *silent, (ON, None), *silent)
     with Wire(*steps) as wire:
         meter_at(wire, voltage_v=1.8).set_output(True)
 
