@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from pyvisa.constants import StatusCode
 
-from instruments.errors import BadData, InstrumentError, InstrumentTimeout, OutOfRange
+from instruments.errors import BadData, InstrumentError, InstrumentTimeout
 from instruments.record import Identity
 from instruments.registry import fitting, has_module
 from instruments.transport.search import ask, ask_serial, in_parallel
@@ -260,7 +260,7 @@ def _locked(device: Device) -> Iterator[str]:
 
 def _status_of(error: InstrumentError) -> str:
     """Tell a device that is forbidden or busy by what the system said."""
-    if isinstance(error, BadData | OutOfRange):
+    if isinstance(error, BadData):
         return ODD
     cause: BaseException | None = error
     while cause is not None:

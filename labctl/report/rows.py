@@ -19,7 +19,8 @@ def render_row(word: str, text: str, command: str = "") -> Text:
 
     It is taken off the end of the sentence where that has it.
     """
-    lines = wrap(printable(text.removesuffix(command).rstrip()), N_COLUMNS - _COLUMN)
+    sentence = " ".join(text.removesuffix(command).split())
+    lines = wrap(printable(sentence), N_COLUMNS - _COLUMN)
     row = Text(word.ljust(_COLUMN), style=_STYLES.get(word, "dim"), no_wrap=True, overflow="ignore")
     if command:
         lines.append(f"$ {printable(command)}")

@@ -5,37 +5,52 @@ import json
 import pytest
 
 from labctl import boards
-from labctl.simulation import Simulation
+from labctl.simulation import Emulation, Simulation
 
 BOARD = "stm32vldiscovery"
 
 
-@pytest.fixture(scope="module")
-def addresses(elf):
-    simulation = Simulation(boards.load(BOARD), 1, elf=elf)
-    try:
+@pytest.fixture
+def emulated(elf):
+    simulations = []
+
+    def start(emulation):
+        simulation = Simulation(boards.load(BOARD), 1, elf=elf, emulation=emulation)
+        simulations.append(simulation)
         simulation.start(simulation.bench_file())
-        yield simulation.addresses
-    finally:
+        return simulation.addresses
+
+    yield start
+    for simulation in simulations:
         simulation.stop()
 
 
-def test_the_emulated_instruments_are_told_with_their_drivers(addresses, labctl, tmp_path):
+@pytest.mark.parametrize(
+    ("emulation", "key", "driver"),
+    [
+        (Emulation(), "scope", "keysight-infiniivision"),
+        (Emulation(transport="hislip"), "scope", "keysight-infiniivision"),
+        (Emulation(transport="vxi11"), "scope", "keysight-infiniivision"),
+        (Emulation(meter="n6705"), "meter", "keysight-n6705"),
+    ],
+    ids=["socket", "hislip", "vxi11", "n6705"],
+)
+def test_an_emulated_instrument_is_told_with_its_driver(emulated, labctl, tmp_path, emulation, key, driver):
+    """Twice: a question leaves no session behind that the next would meet."""
+    resource = emulated(emulation)[key]
+    for _ in range(2):
+        done = labctl("devices", "--resource", resource, "--json", cwd=tmp_path, LABCTL_LOCKS=str(tmp_path / "locks"))
+        (device,) = json.loads(done.stdout)["devices"]
+        assert (device["resource"], device["status"], device["drivers"]) == (resource, "answers", [driver])
+        assert device["emulated"]
+
+
+def test_the_page_says_of_each_that_it_is_emulated(emulated, labctl, tmp_path):
+    addresses = emulated(Emulation())
     named = [option for key in ("scope", "power") for option in ("--resource", addresses[key])]
-    done = labctl("devices", *named, "--json", cwd=tmp_path, LABCTL_LOCKS=str(tmp_path / "locks"))
-    scope, power = json.loads(done.stdout)["devices"]
-    assert [one["resource"] for one in (scope, power)] == [addresses["scope"], addresses["power"]]
-    assert [one["status"] for one in (scope, power)] == ["answers", "answers"]
-    assert [one["drivers"] for one in (scope, power)] == [["keysight-infiniivision"], ["scpi-switch"]]
-    assert scope["emulated"]
-    assert power["emulated"]
     page = labctl("devices", *named, cwd=tmp_path, LABCTL_LOCKS=str(tmp_path / "locks")).stdout
     assert all(len(line) <= 80 for line in page.splitlines())
-    assert " ".join(page.split()).count("It is emulated (currents are a model, not silicon)") == 2
-
-
-def test_the_emulated_bench_answers_as_before_once_it_was_asked(addresses, labctl, tmp_path):
-    """A question leaves no session behind that the next would meet."""
-    for _ in range(2):
-        done = labctl("devices", "--resource", addresses["scope"], cwd=tmp_path, LABCTL_LOCKS=str(tmp_path / "locks"))
-        assert "driver keysight-infiniivision" in " ".join(done.stdout.split())
+    text = " ".join(page.split())
+    assert text.count("It is emulated (currents are a model, not silicon)") == 2
+    assert "driver keysight-infiniivision." in text
+    assert "driver scpi-switch." in text

@@ -14,7 +14,7 @@ SCOPE = Device(
 )
 ABOUT = "UART, USB 0403:6001: nothing is sent to a serial port that nobody named; `labctl devices --resource X` asks it"
 PORT = Device("/dev/ttyUSB0", ("serial",), status="not asked", text=ABOUT, usb=(0x0403, 0x6001))
-LOST = Device("TCPIP::10.0.0.1::INSTR", ("named",), status="no link", text="nobody \x1b[31m answers")
+LOST = Device("TCPIP::10.0.0.1::INSTR", ("named",), status="no link", text="nobody \x1b[31m answers:\nsee there")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_what_is_named_is_asked_alone_and_must_answer(seen, capsys):
     calls = seen(LOST)
     assert cli.run(["devices", "--resource", LOST.resource]) == 1
     assert calls == [((LOST.resource,), None, 5.0)]
-    assert "\x1b" not in capsys.readouterr().out
+    assert capsys.readouterr().out == "no link   TCPIP::10.0.0.1::INSTR: nobody \ufffd[31m answers: see there\n"
 
 
 def test_a_wrong_bench_file_hides_no_device_unless_it_is_named(seen, capsys, tmp_path):

@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from instruments.errors import BadData, InstrumentTimeout, LinkLost
+from instruments.errors import BadData, InstrumentTimeout, LinkLost, OutOfRange
 from instruments.record import Identity
+from instruments.transport import search as search_module
 from instruments.transport.search import ask, ask_serial, search
 from labctl import benchlock, benchnew, ports
 from labctl.benchfile import parse_bench
@@ -130,6 +131,7 @@ def lost(number):
         (lost(errno.ECONNREFUSED), "no link"),
         (lost(errno.EACCES), "forbidden"),
         (lost(errno.EBUSY), "busy"),
+        (OutOfRange("no package for this kind of resource"), "no link"),
         (BadData("a block where a line was expected"), "odd"),
         (InstrumentTimeout("no answer"), "silent"),
     ],
@@ -350,6 +352,13 @@ def test_a_kind_that_fails_or_hangs_hides_no_other():
         release.set()
     assert found == ["TCPIP::10.0.0.1::INSTR"]
     assert faults == ["VICP could not be searched ('Manufacturer')", "GPIB could not be searched within 0.2 s"]
+
+
+def test_every_kind_that_can_be_searched_is_an_instrument_s():
+    """Serial ports are listed elsewhere, and a network kind is there without any optional package."""
+    kinds = search_module._kinds()
+    assert "TCPIP INSTR" in kinds
+    assert all(name.endswith(" INSTR") and not name.startswith("ASRL") for name in kinds)
 
 
 def test_a_question_leaves_the_link_closed(instrument):
