@@ -211,7 +211,12 @@ class Simulation:
             self._process.stdin.write(json.dumps(config).encode())
             self._process.stdin.close()
         self.addresses = self._read_addresses()
-        self._control = Control(self.addresses["control"])
+        try:
+            self._control = Control(self.addresses["control"])
+        except EnvironmentFault as error:  # it has ended since
+            ended = self._ended()
+            self.stop()
+            raise ended from error
 
     def _instruments(self, file: BenchFile) -> dict[str, Any]:
         """Tell the simulator what records, and what it is connected to."""
