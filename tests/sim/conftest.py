@@ -3,12 +3,11 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labctl.simulation import default_elf
-
-from .forked import Forker
 
 BOARD = "stm32vldiscovery"
 
@@ -22,10 +21,17 @@ def elf() -> Path:
     return path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def simulators(forker):
+    """Let simulators that a test starts itself be forked off too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("labctl.simulation.sys", SimpleNamespace(executable=str(forker.simulator)))
+        yield
+
+
 @pytest.fixture(scope="session")
-def labctl():
+def labctl(forker):
     """Give the command as a function: it runs in its own process, as a person's does; its exit status is checked."""
-    forker = Forker()
 
     def run(*arguments: str, cwd: Path, status: int = 0, timeout_s: float = 110.0, **environment: str):
         environment = {**os.environ, "XDG_CONFIG_HOME": str(cwd), **environment}
@@ -33,8 +39,7 @@ def labctl():
         assert done.returncode == status, done.stderr
         return done
 
-    yield run
-    forker.close()
+    return run
 
 
 @pytest.fixture(scope="session")

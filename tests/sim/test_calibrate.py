@@ -8,8 +8,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -360,20 +358,15 @@ def test_a_board_whose_usual_image_holds_not_every_usual_operation(elf, labctl, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_end_in_the_middle_leaves_no_half_file(elf, tmp_path, number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from labctl.cli import main; main()", "calibrate", "timebase", "--out", "out"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
-    )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "out").exists() and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=30)
+def test_an_end_in_the_middle_leaves_no_half_file(elf, forker, tmp_path, number):
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+    command = ["calibrate", "timebase", "--out", "out"]
+    with contextlib.closing(forker.start(command, tmp_path, environment)) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "out").exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), err
     assert not list(tmp_path.rglob("*.h5"))
     if number == signal.SIGINT:

@@ -6,8 +6,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -51,29 +49,29 @@ def write_plan(path: Path, n=3, text=PLAN):
     return path
 
 
-def start(*arguments, cwd):
-    """Start the command in a session of its own, as a shell's job."""
-    return subprocess.Popen(
-        [sys.executable, "-c", "from labctl.cli import main; main()", "campaign", *arguments],
-        cwd=cwd,
-        env={**os.environ, "XDG_CONFIG_HOME": str(cwd)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.fixture(scope="module")
+def running(forker):
+    """Give the command, started as a shell's job, as a context: running("resume", "night", cwd=tmp_path)."""
+
+    @contextlib.contextmanager
+    def running(*arguments, cwd):
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(cwd)}
+        process = forker.start(["campaign", *arguments], cwd, environment, one_stream=True)
+        with contextlib.closing(process):
+            yield process
+
+    return running
 
 
-@contextlib.contextmanager
-def running(*arguments, cwd):
-    process = start(*arguments, cwd=cwd)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+@pytest.fixture(scope="module")
+def finish(running):
+    """Give what resumes a campaign to its end."""
+
+    def finish(path, cwd, status=0):
+        with running("resume", str(path), cwd=cwd) as process:
+            return ends(process, status)
+
+    return finish
 
 
 def n_done(path):
@@ -101,11 +99,6 @@ def ends(process, status):
     return text
 
 
-def finish(path, cwd, status=0):
-    with running("resume", str(path), cwd=cwd) as process:
-        return ends(process, status)
-
-
 def rows(path):
     found = {one.key: one.row for one in journal.read(path).attempts if one.state == "done"}
     for one in journal.read(path).attempts:
@@ -115,7 +108,7 @@ def rows(path):
 
 
 @pytest.fixture(scope="module")
-def good(elf, tmp_path_factory):
+def good(running, elf, tmp_path_factory):
     """Run the plan undisturbed; give the row of each item."""
     cwd = tmp_path_factory.mktemp("good")
     with running("run", str(write_plan(cwd / "plan.toml")), "--out", "night", "--json", cwd=cwd) as process:
@@ -131,7 +124,7 @@ def path(elf, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_once_ends_the_item_in_work_and_a_resume_finishes(good, path, number):
+def test_once_ends_the_item_in_work_and_a_resume_finishes(running, finish, good, path, number):
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: in_work(path, 1), process)
         process.send_signal(number)
@@ -144,7 +137,7 @@ def test_once_ends_the_item_in_work_and_a_resume_finishes(good, path, number):
     assert rows(path) == good
 
 
-def test_ctrl_c_twice_ends_at_once_and_a_resume_finishes(good, path):
+def test_ctrl_c_twice_ends_at_once_and_a_resume_finishes(running, finish, good, path):
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: in_work(path, 1), process)
         process.send_signal(signal.SIGINT)
@@ -157,7 +150,7 @@ def test_ctrl_c_twice_ends_at_once_and_a_resume_finishes(good, path):
     assert rows(path) == good
 
 
-def test_killed_and_resumed_gives_what_an_undisturbed_campaign_gives(good, path):
+def test_killed_and_resumed_gives_what_an_undisturbed_campaign_gives(running, finish, good, path):
     for n in (0, 1):
         arguments = ("run", "plan.toml", "--out", "night") if n == 0 else ("resume", "night")
         with running(*arguments, cwd=path.parent) as process:
@@ -174,7 +167,7 @@ def test_killed_and_resumed_gives_what_an_undisturbed_campaign_gives(good, path)
     assert rows(path) == good
 
 
-def test_a_terminal_that_is_closed_ends_nothing(path):
+def test_a_terminal_that_is_closed_ends_nothing(running, path):
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: in_work(path, 1), process)
         os.kill(process.pid, signal.SIGHUP)
@@ -183,14 +176,14 @@ def test_a_terminal_that_is_closed_ends_nothing(path):
     assert "3/3" not in text
 
 
-def test_a_second_runner_is_told_who_holds_the_folder(path):
+def test_a_second_runner_is_told_who_holds_the_folder(running, finish, path):
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: in_work(path, 0), process)
         assert str(process.pid) in finish(path, path.parent, 3)
         ends(process, 0)
 
 
-def test_a_finished_campaign_resumes_to_status_0_without_a_bench(path, monkeypatch):
+def test_a_finished_campaign_resumes_to_status_0_without_a_bench(running, finish, path, monkeypatch):
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         ends(process, 0)
     before = (path / journal.NAME).read_bytes()
@@ -198,7 +191,7 @@ def test_a_finished_campaign_resumes_to_status_0_without_a_bench(path, monkeypat
     assert (path / journal.NAME).read_bytes() == before
 
 
-def test_a_folder_that_is_there_is_refused(path):
+def test_a_folder_that_is_there_is_refused(running, path):
     path.mkdir()
     (path / "notes.txt").write_text("mine")
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
@@ -206,7 +199,7 @@ def test_a_folder_that_is_there_is_refused(path):
     assert [file.name for file in path.iterdir()] == ["notes.txt"]
 
 
-def test_items_that_are_added_are_taken_and_changed_ones_refused(good, path):
+def test_items_that_are_added_are_taken_and_changed_ones_refused(running, finish, good, path):
     write_plan(path.parent / "plan.toml", 1)
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         ends(process, 0)
@@ -227,7 +220,7 @@ def test_items_that_are_added_are_taken_and_changed_ones_refused(good, path):
     assert rows(path) == good
 
 
-def test_a_budget_ends_it_with_status_4_and_a_resume_goes_on(good, path):
+def test_a_budget_ends_it_with_status_4_and_a_resume_goes_on(running, finish, good, path):
     with running("run", "plan.toml", "--out", "night", "--max-time", "100 ms", cwd=path.parent) as process:
         assert "Stopped" in ends(process, 4)
     assert n_done(path) == 1
@@ -235,7 +228,7 @@ def test_a_budget_ends_it_with_status_4_and_a_resume_goes_on(good, path):
     assert rows(path) == good
 
 
-def test_hooks_that_the_folder_does_not_keep_are_told_and_named_in_the_hint(good, path):
+def test_hooks_that_the_folder_does_not_keep_are_told_and_named_in_the_hint(running, good, path):
     hook = '[hooks]\nfinish = ["sh", "-c", "cat > told.json"]\n'
     write_plan(path.parent / "a plan.toml", text=PLAN + hook)
     with running("run", "a plan.toml", "--out", "a night", "--max-time", "100 ms", cwd=path.parent) as process:
@@ -257,7 +250,7 @@ def test_hooks_that_the_folder_does_not_keep_are_told_and_named_in_the_hint(good
     assert rows(path.parent / "a night") == good
 
 
-def test_a_hook_that_is_not_there_is_told_before_anything_is_made(path):
+def test_a_hook_that_is_not_there_is_told_before_anything_is_made(running, path):
     write_plan(path.parent / "plan.toml", text=PLAN + '[hooks]\nfailure = ["no-such-program-here"]\n')
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         text = " ".join(ends(process, 2).split())
@@ -265,7 +258,7 @@ def test_a_hook_that_is_not_there_is_told_before_anything_is_made(path):
     assert not path.exists()
 
 
-def test_after_a_limit_it_says_what_to_do_and_that_goes_on(path):
+def test_after_a_limit_it_says_what_to_do_and_that_goes_on(running, path):
     write_plan(path.parent / "plan.toml", 2, PLAN + '[limits]\ncurrent = "1 mA"\n')
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         text = ends(process, 1)
@@ -286,7 +279,7 @@ def workers_of(pid):
 
 
 @pytest.fixture(scope="module")
-def both(elf, tmp_path_factory):
+def both(running, elf, tmp_path_factory):
     """Run two benches undisturbed; give the row of each item."""
     cwd = tmp_path_factory.mktemp("both")
     (cwd / "plan.toml").write_text(TWO_BENCHES)
@@ -303,7 +296,7 @@ def test_a_bench_beside_another_gives_what_it_gives_alone(good, both):
     assert {key: both[key] for key in shared} == {key: good[key] for key in shared}
 
 
-def test_ctrl_c_once_ends_the_items_of_both_benches(both, path):
+def test_ctrl_c_once_ends_the_items_of_both_benches(running, finish, both, path):
     (path.parent / "plan.toml").write_text(TWO_BENCHES)
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: len(folders.read_now(path)) == 2, process)
@@ -318,7 +311,7 @@ def test_ctrl_c_once_ends_the_items_of_both_benches(both, path):
     assert rows(path) == both
 
 
-def test_a_supervisor_that_is_killed_takes_its_workers_along(both, path):
+def test_a_supervisor_that_is_killed_takes_its_workers_along(running, finish, both, path):
     (path.parent / "plan.toml").write_text(TWO_BENCHES)
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: len(folders.read_now(path)) == 2, process)
@@ -331,7 +324,7 @@ def test_a_supervisor_that_is_killed_takes_its_workers_along(both, path):
     assert rows(path) == both
 
 
-def test_a_worker_that_is_killed_ends_its_bench_alone(both, path):
+def test_a_worker_that_is_killed_ends_its_bench_alone(running, finish, both, path):
     (path.parent / "plan.toml").write_text(TWO_BENCHES)
     with running("run", "plan.toml", "--out", "night", cwd=path.parent) as process:
         wait_for(lambda: len(folders.read_now(path)) == 2, process)

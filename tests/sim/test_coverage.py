@@ -1,11 +1,10 @@
 """How often the stated interval contains the world's truth: the only judge of an uncertainty."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -173,13 +172,10 @@ def test_the_command(elf, labctl, tmp_path):
     assert list(tmp_path.iterdir()) == []  # its captures are gone
 
 
-def test_ctrl_c_leaves_nothing_behind(elf, tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from labctl.cli import main; main()", "coverage", "--benches", "1000", "--seed", "6"],
-        cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )
-    try:
+def test_ctrl_c_leaves_nothing_behind(elf, forker, tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = ["coverage", "--benches", "1000", "--seed", "6"]
+    with contextlib.closing(forker.start(command, tmp_path, environment)) as process:
         folders: set[str] = set()
         deadline_s = time.monotonic() + 90
         while len(folders) < 2 and time.monotonic() < deadline_s and process.poll() is None:
@@ -187,8 +183,6 @@ def test_ctrl_c_leaves_nothing_behind(elf, tmp_path):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
-    finally:
-        process.kill()
     assert process.returncode == 130, err
     assert "1 of 1000" in out
     assert "interrupted after 1 of 1000 benches" in err

@@ -55,6 +55,8 @@ def run(bench, folder: Path, operation: Operation = SHA256):
 def test_each_fault_is_named_and_loses_nothing(elf, tmp_path, monkeypatch, faults, error, words):
     monkeypatch.setattr("labctl.bench.OPEN_TIMEOUT_S", 2.0)
     monkeypatch.setattr("labctl.series.SCOPE_SETTLE_S", 1.0)
+    if "dut" in faults:
+        monkeypatch.setattr("labctl.bench.DUT_TIMEOUT_S", 2.0)
     with bench_with(**faults) as bench, pytest.raises(error) as caught:
         run(bench, tmp_path)
     for word in words:

@@ -41,11 +41,17 @@ def wait_for_the_scope(bench):
     raise AssertionError("the scope did not come back")
 
 
-def test_a_dut_that_hangs_is_told_in_seconds_and_back_after_a_power_cycle(elf):
+@pytest.fixture
+def impatient(monkeypatch):
+    """Wait less for the DUT."""
+    monkeypatch.setattr("labctl.bench.DUT_TIMEOUT_S", 2.0)
+
+
+def test_a_dut_that_hangs_is_told_in_seconds_and_back_after_a_power_cycle(elf, impatient):
     with bench_with() as bench:
         bench.dut.hello()
         bench.simulation.set_faults({"dut": {"hang": True}})
-        with pytest.raises(DeviceTransient, match=r"no answer to 'hello' within 5 s.*power it off and on"):
+        with pytest.raises(DeviceTransient, match=r"no answer to 'hello' within 2 s.*power it off and on"):
             bench.dut.self_test()
         assert bench.simulation.ask(cmd="status")["engine"] == "hung"
         with pytest.raises(DeviceTransient, match="silence"):
@@ -55,10 +61,12 @@ def test_a_dut_that_hangs_is_told_in_seconds_and_back_after_a_power_cycle(elf):
         assert measure(bench).report.output_ok
 
 
-def test_a_dut_that_hangs_in_a_series_is_told_once_the_series_should_be_over(elf):
+def test_a_dut_that_hangs_in_a_series_is_told_once_the_series_should_be_over(elf, monkeypatch):
     with bench_with(dut={"hang_during_series": True}) as bench:
-        with pytest.raises(DeviceTransient, match=r"no answer to 'go' within 1\d\.\d+ s"):
-            measure(bench)
+        with monkeypatch.context() as patch:
+            patch.setattr("labctl.series.ANSWER_TIMEOUT_S", 3.0)
+            with pytest.raises(DeviceTransient, match=r"no answer to 'go' within 3\.\d+ s"):
+                measure(bench)
         bench.set_power(False)
         bench.set_power(True)
         assert measure(bench).report.output_ok
@@ -79,7 +87,7 @@ def test_a_wrong_result_is_found_and_the_next_series_is_right(elf, operation, wo
         assert measure(bench, operation).report.output_ok
 
 
-def test_garbage_from_the_start_is_told_in_seconds(elf):
+def test_garbage_from_the_start_is_told_in_seconds(elf, impatient):
     with bench_with(dut={"garbage": True}) as bench, pytest.raises(DeviceTransient, match="garbage"):
         bench.dut.hello()
 
