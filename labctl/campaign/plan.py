@@ -31,12 +31,9 @@ from labctl.campaign.planfile import (
 )
 from labctl.tomlsource import Place, Source, parse, read, shown
 
-# Without these nothing can be said of the factors.
-_NEEDED_FACTORS: set[Place] = {("factors",), ("factors", "boards"), ("factors", "operations")}
-# What stands in for tables that cannot do without keys, where those in the file cannot be read.
-_STANDING_IN = {
-    "campaign": {"name": "unnamed"}, "factors": {"boards": [boards.DEFAULT], "operations": ["null"]},
-}
+# What stands in for what no plan can do without, where that in the file cannot be read: factors that fit any others.
+_ANY_FACTORS = {"boards": list(boards.names()), "operations": ["*"]}
+_STANDING_IN = {"campaign": {"name": "unnamed"}, "factors": _ANY_FACTORS}
 
 
 @dataclass(frozen=True)
@@ -83,21 +80,20 @@ def load_plan(path: Path) -> Plan:
     Raises ConfigError; PlanFault, which is one, with every problem.
     """
     source = read(path)
-    try:
-        plan, told = _checked(source, path.parent), []
-    except PlanFault as fault:
-        if fault.rest is None:
-            raise
-        plan, told = fault.rest, list(fault.problems)
+    plan, told, misleads = _checked(source, path.parent)
     told += others(_missing_files(plan), told)
     if told:
-        raise PlanFault(source, told, plan)
+        raise PlanFault(source, told, None if misleads else plan)
     return plan
 
 
 def parse_plan(text: str, where: str) -> Plan:
     """Check the text of a plan; files that it names are not looked for. Raises as `load_plan` does."""
-    return _checked(Source(where, text.removeprefix("\ufeff")), Path(where).parent)
+    source = Source(where, text.removeprefix("\ufeff"))
+    plan, told, misleads = _checked(source, Path(where).parent)
+    if told:
+        raise PlanFault(source, told, None if misleads else plan)
+    return plan
 
 
 def to_toml(plan: Plan) -> str:
@@ -116,7 +112,8 @@ def to_toml(plan: Plan) -> str:
     return "\n".join("\n".join([head, *keys, ""]) for head, keys in texts if keys)
 
 
-def _checked(source: Source, folder: Path) -> Plan:
+def _checked(source: Source, folder: Path) -> tuple[Plan, list[Problem], bool]:
+    """Give a plan, or what of it can be looked at; what is wrong; and whether the plan's items would mislead then."""
     data = parse(source)
     try:
         file, told = PlanFile.model_validate(data), []
@@ -124,7 +121,7 @@ def _checked(source: Source, folder: Path) -> Plan:
         told = [explained(dict(problem)) for problem in error.errors()]
         file = _rest(data, {entry(place) for place, _ in told})
     faulty = {entry(place) for place, _ in told}
-    has_factors = not faulty & _NEEDED_FACTORS
+    has_factors = ("factors",) not in faulty
     found = [*conflicts.within_tables(file), *(conflicts.with_factors(file) if has_factors else ())]
     told += others(found, told)
     benches = file.benches or (file.bench or BenchSection(),)
@@ -132,22 +129,19 @@ def _checked(source: Source, folder: Path) -> Plan:
         file.campaign, file.factors, file.exclude, file.baselines, file.reference, file.budget, file.limits,
         file.hooks, _with_boards(benches, file.factors.boards), file.faults, source, folder,
     )
-    if told:
-        misleads = any(place[0] == "factors" for place in faulty) or any(
-            place[0] in ("factors", "bench", "benches") for place, _ in found
-        )
-        raise PlanFault(source, told, None if misleads else plan)
-    return plan
+    misleads = any(place[0] == "factors" for place in faulty) or any(
+        place[0] in ("factors", "bench", "benches") for place, _ in found
+    )
+    return plan, told, misleads
 
 
 def _rest(data: Mapping[str, Any], faulty: set[Place]) -> PlanFile:
     """Read what is left of a plan without its faulty tables; others must not look wrong for that."""
     names = {place[0] for place in faulty}
     left = {name: value for name, value in data.items() if (name,) not in faulty}
-    if faulty & _NEEDED_FACTORS:
-        left.pop("factors", None)
-    else:
-        left["factors"] = {key: value for key, value in left["factors"].items() if ("factors", key) not in faulty}
+    if "factors" in left:
+        sound = {key: value for key, value in left["factors"].items() if ("factors", key) not in faulty}
+        left["factors"] = {**_ANY_FACTORS, **sound}
     for name in ("exclude", "faults"):
         if name not in names or name not in left:
             continue

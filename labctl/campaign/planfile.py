@@ -47,13 +47,23 @@ def _refused(check: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(convert)
 
 
-def _whole(low: int, high: int, why: str = "") -> BeforeValidator:
+def _whole(low: int, high: int) -> BeforeValidator:
     def check(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ConfigError(f"= {shown(value)} must be a whole number from {low} to {high}{why}")
+            raise ConfigError(f"= {shown(value)} must be a whole number from {low} to {high}")
         return value
 
     return _refused(check)
+
+
+def _message(value: Any) -> int:
+    n_bytes = parse_size(value, what="=") if isinstance(value, str) else value
+    if isinstance(n_bytes, bool) or not isinstance(n_bytes, int) or not N_BYTES[0] <= n_bytes <= N_BYTES[1]:
+        raise ConfigError(
+            f"= {shown(value)} must be a whole number from {N_BYTES[0]} to {N_BYTES[1]}, or such a size as text, for "
+            'example "1 KiB": the firmware takes no others'
+        )
+    return n_bytes
 
 
 def _text(value: Any) -> str:
@@ -192,7 +202,7 @@ _PRINTABLE = _refused(_text)
 _IDENTIFIER = _refused(_name)
 _OPERATION = _refused(_operation)
 _VARIANT = _refused(_variant)
-_MESSAGE = _whole(*N_BYTES, ": the firmware takes no others")
+_MESSAGE = _refused(_message)
 _CLOCK = _refused(_clock)
 _SPAN = _refused(lambda value: parse_time(value, what="="))
 _SIZE = _refused(lambda value: parse_size(value, what="="))

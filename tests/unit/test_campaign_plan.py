@@ -4,7 +4,8 @@ import datetime
 
 import pytest
 
-from instruments.sim.bench import SCOPE_FAULTS, TRIGGER_FAULTS
+from instruments.sim import linkfaults
+from instruments.sim.bench import TRIGGER_FAULTS
 from instruments.sim.dut.engine import DUT_FAULTS
 from labctl.campaign import rehearsal
 from labctl.campaign.items import expansion, planned
@@ -319,6 +320,33 @@ def test_faults_of_operations_are_told_with_the_line_of_the_element(operations, 
     assert words in told
 
 
+def test_sizes_are_numbers_or_texts_with_a_unit():
+    plan = parse_plan(MINIMAL + 'bytes = ["64 B", "1 KiB", 2048]\n[[exclude]]\nbytes = "1 KiB"\n[reference]\n'
+                      'operation = "sha512"\nbytes = "1 kB"\n', "x")
+    assert plan.factors.sizes == (64, 1024, 2048)
+    assert (plan.exclude[0].sizes, plan.reference.bytes) == ((1024,), 1000)
+    assert parse_plan(to_toml(plan), "x") == plan
+    for size, words in (("15 B", "16 to 16384"), ("17 KiB", "16 to 16384"), ("64", "'64'"), ("64 kHz", "'64 kHz'")):
+        told = complaint(MINIMAL + f'bytes = ["{size}"]')
+        assert told.startswith("night.toml, line 6: [factors] bytes ") and words in told
+
+
+def test_what_is_wrong_with_one_factor_hides_nothing_of_another(tmp_path):
+    wrong = MINIMAL.replace("f4discovery", "f4discvery").replace("sha256", "sha265")
+    told = complaint(wrong + 'bytes = [8]\nclocks = ["100 MHz"]\n')
+    assert [line.split(" = ")[0] for line in told.splitlines()] == [
+        "night.toml, line 4: [factors] boards", "night.toml, line 5: [factors] operations",
+        "night.toml, line 6: [factors] bytes", "night.toml, line 7: [factors] clocks",
+    ]
+    # A clock of any board may be that of the board that is misspelt; nor are the sizes without a message.
+    assert len(complaint(MINIMAL.replace("f4discovery", "f4discvery") + 'clocks = ["216 MHz"]').splitlines()) == 1
+    assert len(complaint(MINIMAL.replace('"sha256"', "3") + "bytes = [64]").splitlines()) == 1
+    path = tmp_path / "night.toml"
+    path.write_text(wrong + '[bench]\nfile = "gone.toml"\n')
+    with pytest.raises(ConfigError, match=r"(?s)line 4: .*line 7: \[bench\] file = 'gone.toml' is no file"):
+        load_plan(path)
+
+
 def test_a_size_where_nothing_has_a_message():
     told = complaint(MINIMAL.replace('["sha256", "aes-128-ctr.encrypt"]', '["ecdsa-p256.sign"]') + "bytes = [64]\n")
     assert told.startswith("night.toml, line 6: [factors] bytes ")
@@ -403,7 +431,7 @@ def test_a_voltage_in_millivolts_is_read_and_a_resistance_in_volts_is_not():
 
 def test_the_faults_that_a_plan_may_rehearse_are_those_of_the_simulator(request):
     assert set(rehearsal.DUT) == DUT_FAULTS
-    assert tuple(rehearsal.SCOPE) == SCOPE_FAULTS
+    assert set(rehearsal.SCOPE) < set(linkfaults.KINDS)
     assert rehearsal.TRIGGER == TRIGGER_FAULTS
     page = (request.config.rootpath / "docs" / "campaign-plan.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in page for name in (*rehearsal.DUT, *rehearsal.SCOPE, *rehearsal.TRIGGER))
