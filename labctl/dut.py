@@ -306,7 +306,10 @@ class Dut:
         if code == "kat":
             raise WrongOutput(f"the DUT fails its self-test and is not measured: {text}. Build and flash it again")
         if code == "output":
-            raise WrongOutput(f"the DUT refuses to measure: {text}; check supply, clock and the firmware's build")
+            raise WrongOutput(
+                "the operation gave a wrong result on the DUT in the run before the series, and nothing was measured; "
+                "check supply, clock and the firmware's build"
+            )
         raise DeviceStable(f"{self.port}: {command!r} failed on the DUT: {code}, {text}")
 
     def _silence(self, command: str, silence_s: float, n_data: int) -> NoReturn:
@@ -315,7 +318,7 @@ class Dut:
         )
         part = f", only {describe(bytes(self._link.pending))}" if self._link.pending else ""
         raise DeviceTransient(
-            f"{self.port}: {what} within {silence_s:g} s{part}: the DUT may have lost its supply, "
+            f"{self.port}: {what} within {silence_s:.3g} s{part}: the DUT may have lost its supply, "
             "met a fault, or still be busy; power it off and on, then measure again"
         )
 
@@ -330,8 +333,8 @@ class Dut:
                 f"{self.port}: 'hello' was answered by {seen[0]!r}: another firmware or version; flash labctl's"
             )
         raise DeviceTransient(
-            f"{self.port}: silence, no answer to 'hello' within {self._link.timeout_s:g} s: check that it is the right "
-            "port, that the DUT has power and labctl's firmware, that TX and RX are crossed, and the speed "
+            f"{self.port}: silence, no answer to 'hello' within {self._link.timeout_s:.3g} s: check that it is the "
+            "right port, that the DUT has power and labctl's firmware, that TX and RX are crossed, and the speed "
             f"({BAUD_HZ} baud); a DUT still busy with a series answers after it"
         )
 

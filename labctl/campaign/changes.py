@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labctl.boards import clock_text
+from labctl.campaign.folder import PLAN
+from labctl.campaign.items import expansion
 from labctl.campaign.model import Item
-from labctl.errors import ConfigError
+from labctl.campaign.plan import parse_plan
+from labctl.campaign.source import Source
+from labctl.errors import ConfigError, FileFault
 
 _N_NAMED = 5
 
@@ -40,6 +44,15 @@ def compare(frozen: Sequence[Item], plan_items: Sequence[Item]) -> Changes:
     removed = tuple(item for item in frozen if item.key not in wanted)
     reasons = [f"{reason} ({_several(n)})" for reason, n in _counted(reason for _, reason in changed).items()]
     return Changes(added, changed, removed, (*reasons, *_removals(removed, plan_items)))
+
+
+def n_to_add(source: Source) -> int:
+    """Count the items that the plan in a campaign's folder has more than its list, 0 where it cannot be read."""
+    try:
+        plan = parse_plan(source.read(PLAN).decode(), PLAN)
+        return len(compare(source.campaign.items, expansion(plan).items).added)
+    except (FileFault, ConfigError, UnicodeDecodeError):
+        return 0
 
 
 def refuse(changes: Changes, settings: Sequence[str] = ()) -> None:

@@ -12,7 +12,7 @@ from labctl.campaign.folder import Now
 from labctl.campaign.journal import damage
 from labctl.campaign.model import Attempt, Campaign, Item
 from labctl.campaign.state import ItemStatus, State
-from labctl.report.text import N_COLUMNS, bench_label, printable, wrap
+from labctl.report.text import N_COLUMNS, bench_label, counted, printable, wrap
 from labctl.units import time_text, with_uncertainty
 
 SCHEMA_STATUS = "labctl.campaign-status/1"
@@ -71,13 +71,14 @@ def pace(state: State) -> str:
     """Say how long the work took, how fast it goes and what is left; "" before the first attempt is done."""
     if not state.elapsed_s:
         return ""
-    rate = "" if state.rate_per_hour is None else f", {_rate(state.rate_per_hour)} items an hour"
+    rate = "" if state.rate_per_hour is None else f", {rate_text(state.rate_per_hour)}"
     left = f", about {time_text(state.left_s)} left" if state.left_s else ""
     return f"{time_text(state.elapsed_s)} at work{rate}{left}"
 
 
-def _rate(rate_per_hour: float) -> str:
-    return f"{rate_per_hour:.3g}" if rate_per_hour < 1000 else f"{rate_per_hour:.0f}"
+def rate_text(rate_per_hour: float) -> str:
+    """Say how fast it goes."""
+    return f"{rate_per_hour:.3g} items an hour" if rate_per_hour < 1000 else f"{rate_per_hour:.0f} items an hour"
 
 
 def _work(state: State, items: dict[int, Item]) -> list[str]:
@@ -90,6 +91,13 @@ def _work(state: State, items: dict[int, Item]) -> list[str]:
 def _running(now: Now, items: dict[int, Item]) -> str:
     text = f", {now.text}" if now.text else ""
     return f"{now.bench}: {named(items.get(now.item), now.item)}, attempt {now.attempt} since {now.since_utc}{text}"
+
+
+def to_add(n_more: int) -> list[str]:
+    """Say that the plan in the folder has items that the campaign has not; nothing where it has none."""
+    if not n_more:
+        return []
+    return wrap(f"plan.toml has {counted(n_more, 'item')} more, which the next `labctl campaign resume` takes")
 
 
 def named(item: Item | None, number: int) -> str:

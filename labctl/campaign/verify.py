@@ -25,7 +25,8 @@ _PASSING = re.compile(r"\.lock|\.now-.*|tables(/.*)?", re.DOTALL)
 class Report:
     """What was found: `n_captures` checked, of `n_bytes`; faults, which no campaign should have; and other findings.
 
-    `damaged` are the captures that are missing or are not what was stored, and can be taken again.
+    `damaged` are the captures that are missing or are not what was stored, and can be taken again. `n_failed` items
+    have no result.
     """
 
     n_captures: int
@@ -33,6 +34,7 @@ class Report:
     faults: tuple[str, ...]
     notes: tuple[str, ...]
     damaged: tuple[str, ...] = ()
+    n_failed: int = 0
 
 
 def verify(path: Path, progress: Progress = lambda *_: None) -> Report:
@@ -72,7 +74,10 @@ class _Check:
             n_bytes += attempt.capture_bytes
             if attempt.item in items:
                 self._check_capture(name, attempt, items[attempt.item])
-        return Report(len(acknowledged), n_bytes, tuple(self._faults), tuple(self._notes), tuple(self._damaged))
+        return Report(
+            len(acknowledged), n_bytes, tuple(self._faults), tuple(self._notes), tuple(self._damaged),
+            self._source.state().n_failed,
+        )
 
     def _check_files(self, names: Sequence[str]) -> None:
         """Read every file that is no capture: those of a pack have a CRC each."""

@@ -26,15 +26,17 @@ def status(place: Path, as_json: bool) -> int:
 
     DIR is a campaign's folder, or a file that `labctl campaign pack` wrote.
     """
+    from labctl.campaign.changes import n_to_add
     from labctl.campaign.source import open_source
-    from labctl.campaign.statuspage import render, to_json_object
+    from labctl.campaign.statuspage import render, to_add, to_json_object
 
     with open_source(place) as source:
         campaign, state = source.campaign, source.state()
+        n_more = 0 if state.held_by else n_to_add(source)
     if as_json:
-        click.echo(json.dumps(to_json_object(campaign, state), allow_nan=False))
+        click.echo(json.dumps({**to_json_object(campaign, state), "n_to_add": n_more}, allow_nan=False))
     else:
-        click.echo("\n".join(render(campaign, state)))
+        click.echo("\n".join([*render(campaign, state), *to_add(n_more)]))
     return 0
 
 
@@ -48,7 +50,7 @@ def verify(place: Path) -> int:
     """
     from labctl.campaign.verify import verify as check
     from labctl.cli.output import Output
-    from labctl.report.text import wrap
+    from labctl.report.text import counted, wrap
     from labctl.units import size_text
 
     with Output(quiet=False) as output:
@@ -60,6 +62,9 @@ def verify(place: Path) -> int:
     for word, texts in (("fault", report.faults), ("note", report.notes)):
         for text in texts:
             lines += wrap(f"{word}: {text}")
+    if report.n_failed:
+        lines += wrap(f"{counted(report.n_failed, 'item')} failed and {'has' if report.n_failed == 1 else 'have'} no "
+                      "result to check")
     if report.damaged:
         unpacked = "" if place.is_dir() else "Unpack it (labctl campaign unpack), then "
         what = "this capture" if len(report.damaged) == 1 else f"these {len(report.damaged)} captures"
@@ -119,10 +124,10 @@ def export(place: Path, waveform: int | None, power: str, out: Path | None) -> i
     ends with status 4.
     """
     from labctl.campaign.export import runs_csv, waveform_csv
-    from labctl.cli.output import EXIT_PARTIAL, Output
+    from labctl.cli.output import EXIT_PARTIAL, Output, reader_may_leave
 
     left_out: list[str] = []
-    with Output(quiet=out is None) as output:
+    with Output(quiet=out is None) as output, reader_may_leave():
         lines = (runs_csv(place, power, output.progress, left_out.append) if waveform is None
                  else waveform_csv(place, waveform))
         _write(lines, out)
@@ -134,6 +139,7 @@ def export(place: Path, waveform: int | None, power: str, out: Path | None) -> i
 def _write(lines: Iterable[str], out: Path | None) -> None:
     if out is None:
         sys.stdout.writelines(lines)
+        sys.stdout.flush()
         return
     from labctl.store.atomic import new_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,24 +41,32 @@ def plan(file: Path, whole: bool, as_json: bool) -> int:
     """
     from labctl.campaign.estimate import estimate
     from labctl.campaign.items import planned, schedule
+    from labctl.report.tables.row import FAILED, PENDING
 
     folder = _folder_of(file)
+    states: Mapping[int, str] = {}
     if folder is None:
         made, expanded = planned(file)
         numbers: Sequence[int] = schedule(made, expanded.items)
     else:
         made, expanded, numbers = _begun(folder)
+        states = _states(folder, expanded.items)
     by_number = {item.number: item for item in expanded.items}
     order = [by_number[number] for number in numbers]
-    cost = estimate(made, expanded.items)
+    cost = estimate(made, [item for item in expanded.items if states.get(item.number, PENDING) == PENDING])
     if as_json:
-        click.echo(json.dumps(_document(made, expanded, order, cost), allow_nan=False))
+        click.echo(json.dumps(_document(made, expanded, order, cost, states), allow_nan=False))
     else:
-        command = "Go on with it: labctl campaign resume" if folder else "Begin it: labctl campaign run"
-        after = f"{command} {shlex.quote(str(folder or file))}"
+        place, became = shlex.quote(str(folder or file)), set(states.values())
+        after = f"Begin it: labctl campaign run {place}"
+        if folder is not None:
+            after = f"Go on with it: labctl campaign resume {place}"
+            if PENDING not in became:
+                again = f"; failed items again: labctl campaign resume {place} --retry-failed" * (FAILED in became)
+                after = f"It is finished{again}"
         console = page_console()
         with console.capture() as page:
-            _print(console, made, expanded, order, cost, after, whole=whole)
+            _print(console, made, expanded, order, cost, after, states, whole=whole)
         click.echo("\n".join(line.rstrip() for line in page.get().splitlines()))
     return 0
 
@@ -89,7 +97,18 @@ def _begun(folder: Path) -> tuple[Plan, Expansion, Sequence[int]]:
     return made, replace(expanded, items=items), numbers
 
 
-def _document(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate) -> dict[str, Any]:
+def _states(folder: Path, items: Sequence[Item]) -> Mapping[int, str]:
+    """Say by number what became of the items of a campaign that has begun; those that an edit adds are pending."""
+    from labctl.campaign.source import open_source
+
+    with open_source(folder) as source:
+        known = {one.item.number: one.state for one in source.state().items}
+    return {item.number: known.get(item.number, "pending") for item in items}
+
+
+def _document(
+    made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, states: Mapping[int, str]
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "name": made.campaign.name,
@@ -102,12 +121,14 @@ def _document(made: Plan, expanded: Expansion, order: Sequence[Item], cost: Esti
         ],
         "items": [
             {"number": item.number, "key": item.key, "role": item.role, "repeat": item.repeat, "board": item.board,
-             "bench": item.bench, **_operation(item.operation), "n_warmup": item.n_warmup}
+             "bench": item.bench, **_operation(item.operation), "n_warmup": item.n_warmup,
+             "state": states.get(item.number, "pending")}
             for item in order
         ],
         "left_out": [
             {"board": one.board, **_operation(one.operation), "reason": one.reason} for one in expanded.left_out
         ],
+        "n_faults": len(made.faults),
         "time_estimated_s": round(cost.time_s, 1),
         "disk_estimated_bytes": cost.disk_bytes,
     }
@@ -122,7 +143,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _print(
-    console: Console, made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, after: str, *, whole: bool
+    console: Console, made: Plan, expanded: Expansion, order: Sequence[Item], cost: Estimate, after: str,
+    states: Mapping[int, str], *, whole: bool,
 ) -> None:
     from labctl.campaign.planfile import BASELINES
     from labctl.operations import NAMES
@@ -138,6 +160,11 @@ def _print(
         f"{counted(made.campaign.n_runs, 'run')} each, "
         f"{_ORDERS[made.campaign.order].format(seed=made.campaign.seed)}"
     )
+    if made.faults:
+        console.print(f"Rehearsal: {counted(len(made.faults), 'fault')}")
+    if states:
+        became = list(states.values())
+        console.print(f"So far: {', '.join(f'{became.count(name)} {name}' for name in ('done', 'failed', 'pending'))}")
     console.print()
     n_hidden = 0 if whole or len(order) <= _N_SHOWN else len(order) - 2 * _N_ENDS
     console.print(_table(order, n_hidden))
@@ -148,7 +175,7 @@ def _print(
     if foreign:
         console.print(f"\nNot of labctl's firmware, so the DUT must have it: {', '.join(foreign)}")
     console.print()
-    _print_cost(console, made, cost)
+    _print_cost(console, made, cost, "What is left, estimated roughly" if states else "Estimated, roughly")
     console.print(after, soft_wrap=True)
 
 
@@ -204,10 +231,10 @@ def _print_left_out(console: Any, left_out: Sequence[LeftOut]) -> None:
         console.print(f"  {len(same)}: {reason}")
 
 
-def _print_cost(console: Any, made: Plan, cost: Estimate) -> None:
+def _print_cost(console: Any, made: Plan, cost: Estimate, what: str) -> None:
     from labctl.units import size_text, time_text
 
-    console.print(f"Estimated, roughly: {time_text(cost.time_s)}, {size_text(cost.disk_bytes)} of disk")
+    console.print(f"{what}: {time_text(cost.time_s)}, {size_text(cost.disk_bytes)} of disk")
     budget = made.budget
     if budget.max_time_s is not None and cost.time_s > budget.max_time_s:
         console.print(f"The budget of {time_text(budget.max_time_s)} may end it earlier; it can then be resumed.")

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,8 @@ def _shown(work: Callable[[Show, Callable[[], None]], Summary], folder: Path, ag
     finally:
         progress.close()
         signal.signal(signal.SIGHUP, before)
-    click.echo(json.dumps(_document(summary), allow_nan=False) if as_json else _sentence(summary, again))
+    page = json.dumps(_document(summary), allow_nan=False) if as_json else _sentence(summary, again, progress.errors)
+    click.echo(page)
     return summary.exit_status
 
 
@@ -133,9 +134,10 @@ def _document(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _sentence(summary: Summary, again: str) -> str:
-    """Say how it ended, where it lies, and what to do next."""
-    from labctl.report.text import wrap
+def _sentence(summary: Summary, again: str, errors: Mapping[int, str]) -> str:
+    """Say how it ended, where it lies, and what to do next; `errors` are those that this run has told, by item."""
+    from labctl.campaign.statuspage import named
+    from labctl.report.text import printable, wrap
 
     state, ending, path = summary.state, summary.ending, shlex.quote(str(summary.path))
     parts = [f"{state.n_done} of {state.n_items} items done"]
@@ -146,7 +148,8 @@ def _sentence(summary: Summary, again: str) -> str:
     lines = wrap(f"Campaign {state.name}: {', '.join(parts)}.{ended}")
     for one in state.failures:
         if one.last is not None:
-            lines += wrap(f"Item {one.item.number}, {one.item.board} {one.item.operation.name}: {one.last.error}")
+            error = errors.get(one.item.number, one.last.error)
+            lines += wrap(printable(f"Failed: {named(one.item, one.item.number)}: {error}"))
     lines += _next(summary, again)
     lines += [f"Folder: {path}; results: labctl table {path}"]
     return "\n".join(lines)

@@ -7,6 +7,7 @@ import sys
 import time
 
 from labctl.campaign.model import Attempt, Item
+from labctl.campaign.statuspage import named, rate_text
 from labctl.campaign.work import Show
 from labctl.report.text import N_COLUMNS, printable, wrap
 from labctl.units import quantity, time_text, with_uncertainty
@@ -25,6 +26,8 @@ class Progress(Show):
         self._each_s: float | None = None  # an item, so far
         self._now: dict[str, tuple[Item, int] | None] = {}  # of each bench that has worked, None between items
         self._stage = self._last = ""
+        # Of items that failed for good, as it was told: the folder keeps less.
+        self.errors: dict[int, str] = {}
 
     def counted(self, n_items: int, n_done: int, n_failed: int) -> None:
         """Take note of how far the campaign is already."""
@@ -48,13 +51,14 @@ class Progress(Show):
             self._n_now += 1
             self._n_done += attempt.state == "done"
             self._n_failed += attempt.state == "failed"
+            self.errors[item.number] = attempt.error
             self._each_s = (time.monotonic() - (self._begun_s or 0.0)) / self._n_now
         self._last = f"{_title(item, '')} {_shortly(attempt)}"
         if attempt.state == "failed":
-            self.note(f"item {item.number}, {_title(item)}: {_failure(attempt)}")
+            self.note(f"{named(item, item.number)}: {_failure(attempt)}")
         elif not self._live:
             energy = with_uncertainty(attempt.row.get("energy_mean_j"), attempt.row.get("energy_expanded_j"), "J")
-            self._print(f"{self._n_done + self._n_failed}/{self._n_items} {_title(item)}: {energy}")
+            self._print(f"{self._n_done + self._n_failed}/{self._n_items} {named(item, item.number)}: {energy}")
         self._draw()
 
     def note(self, text: str) -> None:
@@ -95,8 +99,7 @@ class Progress(Show):
         n_left = self._n_items - self._n_done - self._n_failed
         parts = [f"{self._n_done}/{self._n_items} done", f"{self._n_failed} failed"]
         if self._each_s:
-            rate = 60 / self._each_s
-            parts.append(f"{rate:.0f}/min" if rate >= 10 else f"{rate:.2g}/min")
+            parts.append(rate_text(3600 / self._each_s))
             parts.append(f"{time_text(n_left * self._each_s)} left")
         return " | ".join([", ".join(parts), *filter(None, ("" if several else self._last, doing))])
 

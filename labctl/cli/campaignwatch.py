@@ -32,6 +32,9 @@ def watch(folder: Path, once: bool) -> int:
     from rich.live import Live
 
     from labctl import interrupts
+    from labctl.campaign.changes import n_to_add
+    from labctl.campaign.source import open_source
+    from labctl.campaign.statuspage import to_add
     from labctl.campaign.watch import Watcher
 
     watcher = Watcher(folder)
@@ -52,6 +55,10 @@ def watch(folder: Path, once: bool) -> int:
         with console.capture() as shown:
             console.print(_page(sight))
         click.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
+    if not sight.is_at_work:
+        with open_source(folder) as source:
+            for line in to_add(n_to_add(source)):
+                click.echo(line)
     return 0
 
 

@@ -27,6 +27,15 @@ EXIT_PARTIAL = 4
 _OF_BOARD = ("board", "supply_v", "world_supply_v")
 
 
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """End the block in peace where whoever reads our output has read enough, as `head` does."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more can be said there, at exit neither
+
+
 class Output:
     """Progress on stderr and questions to the person, for the length of a command.
 

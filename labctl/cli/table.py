@@ -102,6 +102,7 @@ def _names(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def _write(text: str, out: Path | None, *, as_bytes: bool) -> None:
     """Write to a file, whole or not at all, or to stdout: formats in UTF-8, whatever the terminal has."""
+    from labctl.cli.output import reader_may_leave
     from labctl.store.atomic import new_file
 
     data = text.encode("utf-8", "backslashreplace")
@@ -109,4 +110,5 @@ def _write(text: str, out: Path | None, *, as_bytes: bool) -> None:
         with new_file(out, overwrite=True) as sink:
             sink.write(data)
     else:
-        click.echo(data if as_bytes else text, nl=False)
+        with reader_may_leave():
+            click.echo(data if as_bytes else text, nl=False)

@@ -227,7 +227,10 @@ class Site:
             raise bottle.HTTPError(404, f"Tables are {', '.join(_TABLES)}.")
         rows: list[Row] | None = book.tables.rows(sight)
         if rows is None:
-            raise bottle.HTTPError(503, "Captures are still being analysed: try again in a moment.")
+            raise bottle.HTTPError(
+                503, f"Captures are still being analysed ({book.tables.progress}): try again in a moment.",
+                headers={"Retry-After": "2"},
+            )
         bottle.response.content_type = f"{_TABLES[format]}; charset=utf-8"
         bottle.response.set_header("Content-Disposition", f'attachment; filename="{book.key}.{format}"')
         return render_table(rows, format, _layout(self._role()))

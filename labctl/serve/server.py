@@ -18,6 +18,8 @@ from labctl.serve.shelf import Shelf
 
 _TOKEN_MIN = 16
 _N_THREADS = 4
+# Stands in a link for an address of this machine: a server on all of them has none of its own.
+ANY_ADDRESS = "ADDRESS"
 
 
 def is_loopback(host: str) -> bool:
@@ -26,6 +28,16 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def link(host: str, port: int, token: str) -> str:
+    """Give the address for a browser, `ANY_ADDRESS` in it where the server listens on all of this machine's."""
+    try:
+        is_any = ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        is_any = False
+    shown = ANY_ADDRESS if is_any else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/" + (f"#token={token}" if token else "")
 
 
 def choose_token(host: str, token: str | None) -> str:
@@ -42,7 +54,8 @@ def choose_token(host: str, token: str | None) -> str:
 
 
 def serve(shelf: Shelf, host: str, port: int, token: str, ready: Callable[[str], None]) -> None:
-    """Serve until KeyboardInterrupt, and return then. `ready` is told the address, with the token behind a #.
+    """Serve until KeyboardInterrupt, and return then. `ready` is told the address, with the token behind a #; it holds
+    `ANY_ADDRESS` where the server listens on all.
 
     Raises EnvironmentFault where the port is taken, or the host is none of this machine.
     """
@@ -53,9 +66,7 @@ def serve(shelf: Shelf, host: str, port: int, token: str, ready: Callable[[str],
     guard = Guard(Site(shelf).app, names=[host], token=token, cookie=cookie,
                   refused=lambda: render("signin", title="Sign in", scripts=["signin.js"]))
     listener = _listener(host, port)
-    found = listener.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
-    ready(f"http://{shown}:{found}/" + (f"#token={token}" if token else ""))
+    ready(link(host, listener.getsockname()[1], token))
     # A page asks for several things at once; that one of them waits for a moment is nothing to tell a person.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     server: Any = create_server(guard, sockets=[listener], threads=_N_THREADS, ident=None)

@@ -45,6 +45,14 @@ def night(finished, tmp_path):
     return shutil.copytree(finished, tmp_path / "night")
 
 
+def test_failed_items_are_counted_by_verify(tmp_path):
+    opened = planned_folder(tmp_path / "lost", 3)
+    runner.run(opened, Synthetic({(2, 1): DeviceTransient("no answer")}), "made-up-bench", Policy(n_attempts=1))
+    assert (verify(opened.path).n_captures, verify(opened.path).n_failed) == (2, 1)
+    done = CliRunner().invoke(campaignfiles.verify, [str(opened.path)])
+    assert "1 item failed and has no result to check" in " ".join(done.output.split())
+
+
 def content(folder):
     return {
         one.relative_to(folder).as_posix(): one.read_bytes()

@@ -5,11 +5,16 @@ import json
 import pytest
 
 from labctl import cli
+from labctl.campaign import runner
 from labctl.campaign.folder import create
 from labctl.campaign.items import expand, schedule
 from labctl.campaign.model import Campaign
 from labctl.campaign.plan import parse_plan, to_toml
+from labctl.campaign.work import Policy
 from labctl.cli import campaign
+from labctl.errors import DeviceStable
+
+from .campaign_synthetic import Synthetic, planned_folder
 
 PLAN = """\
 [campaign]
@@ -102,6 +107,33 @@ def test_a_campaign_that_has_begun_keeps_its_numbers(capsys, tmp_path, named):
     found = json.loads(run(capsys, "plan", path / named, "--json")[1])["items"]
     assert {item["operation"]: item["number"] for item in found} == {"sm3": 1, "sha256": 2, "sha512": 3}
     assert f"Go on with it: labctl campaign resume {path}" in run(capsys, "plan", path / named)[1]
+
+
+def test_a_campaign_that_has_begun_says_what_is_done_and_estimates_what_is_left(capsys, tmp_path):
+    folder = planned_folder(tmp_path / "begun", 3)
+    whole = json.loads(run(capsys, "plan", folder.path, "--json")[1])
+    runner.run(folder, Synthetic({(2, 1): DeviceStable("no")}), "made-up-bench", Policy(n_attempts=1))
+    found = json.loads(run(capsys, "plan", folder.path, "--json")[1])
+    assert {item["number"]: item["state"] for item in found["items"]} == {1: "done", 2: "failed", 3: "done"}
+    assert (found["time_estimated_s"], found["disk_estimated_bytes"]) == (0, 0) and whole["time_estimated_s"] > 0
+    page = run(capsys, "plan", folder.path)[1]
+    assert "So far: 2 done, 1 failed, 0 pending" in page
+    assert f"labctl campaign resume {folder.path} --retry-failed" in page.replace("\n", " ")
+    # What an edit adds is pending, and status and watch say that there is more.
+    text = (folder.path / "plan.toml").read_text()
+    (folder.path / "plan.toml").write_text(f"{text}\n[reference]\noperation = \"sha512\"\n")
+    assert "So far: 2 done, 1 failed, 1 pending" in run(capsys, "plan", folder.path)[1]
+    more = "plan.toml has 1 item more, which the next `labctl campaign resume` takes"
+    for words in (("status",), ("watch", "--once")):
+        assert more in run(capsys, *words, folder.path)[1]
+    assert json.loads(run(capsys, "status", folder.path, "--json")[1])["n_to_add"] == 1
+
+
+def test_a_rehearsal_is_named(capsys, night):
+    assert "Rehearsal" not in run(capsys, "plan", night)[1]
+    night.write_text(PLAN + '[[faults]]\nitem = 1\nkill = "simulator"\n[[faults]]\nitem = 2\nkill = "simulator"\n')
+    assert "Rehearsal: 2 faults" in run(capsys, "plan", night)[1]
+    assert json.loads(run(capsys, "plan", night, "--json")[1])["n_faults"] == 2
 
 
 def test_long_lists_show_their_ends_unless_all_is_asked(capsys, night):

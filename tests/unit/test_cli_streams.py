@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from labctl.campaign import runner
+
+from .campaign_synthetic import Synthetic, planned_folder
+
 GOLDEN = Path(__file__).parents[2] / "captures" / "golden" / "stm32vldiscovery-sha256-64.h5"
 LABCTL = f"{sys.executable} -c 'from labctl.cli import main; main()'"
 
@@ -55,6 +59,15 @@ def test_output_that_breaks(redirection, statuses):
     done = shell(f"{LABCTL} analyze {GOLDEN} {redirection}")
     assert done.returncode in statuses, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_reader_of_an_export_who_has_read_enough_is_no_fault(tmp_path):
+    opened = planned_folder(tmp_path / "night", 3)
+    runner.run(opened, Synthetic({}), "made-up-bench")
+    # What does not fit into a pipe meets a reader who has left.
+    for words in (f"export {opened.path} --waveform 1", f"export {opened.path}"):
+        done = shell(f"{LABCTL} campaign {words} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}")
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("odd", ["/dev/zero", "/dev/null", "pipe"])

@@ -14,7 +14,7 @@ import pytest
 
 from labctl.dut import Dut
 from labctl.dut_link import DutLink, crc16, frame
-from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported
+from labctl.errors import ConfigError, DeviceStable, DeviceTransient, Unsupported, WrongOutput
 from labctl.model import Operation
 
 BOARD = "stm32vldiscovery"
@@ -228,7 +228,7 @@ def test_a_slow_clock_has_longer_to_compute(monkeypatch):
     hello = HELLO.replace("clock_hz=24000000", "clock_hz=8000000")
     with (
         talking(("hello", [hello]), ("hello", [hello]), ("kat", [])) as dut,
-        pytest.raises(DeviceTransient, match=r"no answer to 'kat' within 0\.1875 s"),
+        pytest.raises(DeviceTransient, match=r"no answer to 'kat' within 0\.188 s"),
     ):
         assert dut.hello() and dut.self_test()
 
@@ -341,6 +341,14 @@ def test_silence_within_a_report_is_the_short_one():
         dut.prepare(SHA256, 1.5e-3)
         with pytest.raises(DeviceTransient, match=r"answered by 1 line\(s\), then by nothing within 0\.25 s"):
             dut.go(60.0)
+
+
+def test_a_wrong_result_before_the_series_is_told_by_what_happened():
+    """Also where no warm-up was asked for: the firmware runs an operation once, to know its window."""
+    with talking(("hello", [HELLO]), (PREPARE, ["err output the warm-up gave a wrong result"])) as dut:
+        with pytest.raises(WrongOutput, match="a wrong result on the DUT in the run before the series") as caught:
+            dut.prepare(SHA256, 1.5e-3)
+        assert "warm-up" not in str(caught.value)
 
 
 def test_silence_in_a_series_names_the_bound():

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from labctl.campaign import journal, pack
 from labctl.campaign.model import Attempt
 from labctl.cli import run
-from labctl.cli.serve import command
+from labctl.cli.serve import _serving, command
 from labctl.cli.table import command as table
 from labctl.errors import ConfigError
 from labctl.serve.guard import CONTENT_SECURITY_POLICY
-from labctl.serve.server import choose_token, is_loopback
+from labctl.serve.server import choose_token, is_loopback, link
 
 from .serve_campaigns import begin, take
 from .serve_server import serving
@@ -252,6 +252,14 @@ def test_a_host_that_others_reach_has_a_token(host, loopback):
     if not loopback:
         assert len(made) >= 32
         assert made != choose_token(host, None)
+
+
+@pytest.mark.parametrize(("host", "shown"), [
+    ("0.0.0.0", "ADDRESS"), ("::", "ADDRESS"), ("::1", "[::1]"), ("bench.example", "bench.example"),
+])
+def test_a_server_on_every_address_names_none_that_nobody_can_open(host, shown):
+    assert link(host, 8000, TOKEN) == f"http://{shown}:8000/#token={TOKEN}"
+    assert ("ADDRESS is this machine's" in _serving(link(host, 8000, ""))) == (shown == "ADDRESS")
 
 
 @pytest.mark.parametrize("token", ["", "short", "sixteen letters; and more", "sixteen-létters-and-more"])
