@@ -6,6 +6,7 @@ import json
 import os
 import re
 from html.parser import HTMLParser
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 from click.testing import CliRunner
@@ -16,8 +17,10 @@ from labctl.cli import run
 from labctl.cli.serve import _serving, command
 from labctl.cli.table import command as table
 from labctl.errors import ConfigError
+from labctl.serve.app import Site
 from labctl.serve.guard import CONTENT_SECURITY_POLICY
 from labctl.serve.server import choose_token, is_loopback, link
+from labctl.serve.shelf import Shelf
 
 from .serve_campaigns import begin, take
 from .serve_server import serving
@@ -252,6 +255,18 @@ def test_a_host_that_others_reach_has_a_token(host, loopback):
     if not loopback:
         assert len(made) >= 32
         assert made != choose_token(host, None)
+
+
+def test_a_file_that_is_not_there_yet_says_when_to_ask_again(folder, monkeypatch):
+    monkeypatch.setattr("labctl.serve.tables.Tables.rows", lambda *_: None)
+    told = []
+    with Shelf([folder.path]) as shelf:
+        key = shelf.books()[0].key
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": f"/c/{key}/results.csv"}
+        setup_testing_defaults(environ)
+        b"".join(Site(shelf).app(environ, lambda status, headers, *_: told.extend([status, dict(headers)])))
+    assert told[0].startswith("503")
+    assert told[1]["Retry-After"] == "2"
 
 
 @pytest.mark.parametrize(("host", "shown"), [
