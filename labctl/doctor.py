@@ -19,7 +19,7 @@ from instruments.errors import DriverUnavailable
 from instruments.registry import DriverInfo, list_drivers
 from labctl import benchlock, boards, ports
 from labctl.benchfile import BenchFile
-from labctl.errors import BusyFault, EnvironmentFault
+from labctl.errors import BusyFault, ConfigError, EnvironmentFault
 from labctl.firmware import COMPILER, PACKAGES, ROOT, default_image
 from labctl.flash import REMEDIES
 from labctl.images import row_of
@@ -265,9 +265,10 @@ def _bench(host: Host, file: BenchFile | None, path: Path | None, fault: str, to
     for board in (boards.DEFAULT,) if file is None else dict.fromkeys(dut.board for dut in file.duts):
         can_build = all(one.status == OK for one in tools if one.name in PACKAGES)
         checks.append(_image(host, board, needed=file is None and not can_build))
-    for dut in () if file is None else file.duts:
-        if (port := benchlock.device_of(dut.port)) is not None:
-            checks.append(_port(host, f"port of {dut.board}", port))
+    if file is not None:
+        places = [("meter" if file.meter else "scope", file.recorder.resource), *((d.board, d.port) for d in file.duts)]
+        devices = [(name, port) for name, address in places if (port := benchlock.device_of(address)) is not None]
+        checks += [_port(host, f"port of {name}", port) for name, port in devices]
     return checks
 
 
@@ -295,8 +296,11 @@ def _drivers(host: Host, used: Sequence[str]) -> list[Check]:
 
 
 def _image(host: Host, board: str, *, needed: bool) -> Check:
-    row = host.image(board)
     name = f"firmware of {board}"
+    try:
+        row = host.image(board)
+    except ConfigError as error:
+        return Check("bench", name, WRONG, str(error), needed=True)
     command = f"labctl firmware build --board {board}"
     if not row.built:
         return Check("bench", name, MISSING, f"{row.path} is not built", command, needed)
@@ -309,7 +313,7 @@ def _image(host: Host, board: str, *, needed: bool) -> Check:
 
 def _port(host: Host, name: str, port: str) -> Check:
     if not os.path.exists(port):
-        text = f"there is no {port}: plug the board in, or correct [dut] port"
+        text = f"there is no {port}: plug it in, or correct the bench file"
         return Check("bench", name, MISSING, text, needed=True)
     if remedy := host.forbidden(port):
         return Check("bench", name, WRONG, f"you may not use {port}: {remedy}", needed=True)

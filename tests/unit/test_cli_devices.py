@@ -1,6 +1,7 @@
 """``labctl devices``: one row an address in 80 columns, JSON with the same, and a status that a script can use."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,8 @@ def test_json_is_one_object(seen, capsys):
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["not_searched"]) == ("labctl.devices/1", ["mDNS was not searched"])
     scope, port = document["devices"]
+    told = (Path(__file__).parents[2] / "docs" / "devices.md").read_text()
+    assert all(f"`{key}`" in told.partition("labctl.devices/1")[2] for key in (*document, *scope) if key != "schema")
     assert scope == {
         "resource": "TCPIP::10.0.0.9::5025::SOCKET", "found": ["bench", "search"], "role": "scope",
         "bench_driver": "rigol-dho800", "status": "answers", "text": "EMULATED DHO824; driver",

@@ -1,6 +1,7 @@
 """``labctl drivers``: every driver stands there, with what it lacks, in 80 columns; JSON holds the same."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,8 @@ def test_json_holds_the_same(listed, capsys):
     assert document["schema"] == "labctl.drivers/1"
     keys = {"name", "target", "distribution", "available", "reason", "install", "kind", "summary"}
     assert all(set(row) == keys for row in document["drivers"])
+    told = (Path(__file__).parents[2] / "docs" / "devices.md").read_text()
+    assert all(f"`{key}`" in told.partition("labctl.drivers/1")[2] for key in keys)
     acme, logic, meter = document["drivers"]
     assert (acme["name"], acme["available"], acme["kind"], acme["summary"]) == ("acme", False, None, None)
     assert (logic["kind"], logic["install"]) == ("logic analyser", "apt-get install sigrok-cli")

@@ -203,6 +203,18 @@ def test_a_serial_port_that_another_program_has_open_names_it(tmp_path):
     assert device.text == "process 77 (minicom) has it open: end that first"
 
 
+def test_a_serial_port_that_is_forbidden_or_locked_is_not_asked(tmp_path, monkeypatch):
+    path = str(tmp_path / "ttyUSB0")
+    open(path, "w").close()
+    with benchlock.hold_addresses(f"ASRL{path}::INSTR"):
+        (device,) = identify([path], None, Surroundings(), 5.0, never, never, nobody)
+    assert device.status == "busy"
+    assert f"process {os.getpid()}" in device.text
+    monkeypatch.setattr(ports, "forbidden", lambda device: "sudo usermod -a -G dialout ada")
+    (device,) = identify([path], None, Surroundings(), 5.0, never, never, nobody)
+    assert (device.status, device.text) == ("forbidden", "you may not use it: sudo usermod -a -G dialout ada")
+
+
 def test_a_port_that_does_not_exist():
     (device,) = identify(["/dev/ttyNOWHERE"], None, Surroundings(), 5.0, never, never)
     assert (device.status, device.text) == ("no link", "there is no such port: is it plugged in?")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -241,6 +242,22 @@ def test_the_port_of_the_bench_is_needed(tmp_path):
     assert find(name, checks).text == f"you may not use {there}: ask root"
 
 
+def test_the_port_of_a_meter_is_needed(tmp_path):
+    file = parse_bench({"meter": {"driver": "rigol-dho800", "resource": str(tmp_path / "ttyACM0")},
+                        "dut": {"board": BOARD, "port": "socket://127.0.0.1:9", "power": "meter"}}, "bench.toml")
+    checks = examine(file, None, host=Sound())
+    assert (find("port of meter", checks).status, needs(checks)) == ("missing", ["port of meter"])
+
+
+def test_a_board_that_nobody_knows_is_wrong():
+    table = {**bench().model_dump(exclude_none=True), "dut": {"board": "stm32vl", "port": "p"}}
+    file = parse_bench(table, "bench.toml")
+    checks = examine(file, None, host=host(image=Host().image))
+    assert find("firmware of stm32vl", checks).status == "wrong"
+    assert BOARD in find("firmware of stm32vl", checks).text
+    assert needs(checks) == ["firmware of stm32vl"]
+
+
 def test_drivers_of_the_bench_are_needed_and_others_are_not():
     lacking = DriverInfo("logic", "l:L", "acme", False, "the program acme-cli is missing", "apt-get install acme-cli")
     rigol, switch = Sound().drivers()
@@ -329,4 +346,6 @@ def test_json_holds_the_same(machine, capsys, tmp_path):
     assert (document["schema"], document["bench"]) == ("labctl.doctor/1", {"name": None, "file": None})
     assert all(set(check) == {"area", "name", "status", "text", "command", "needed"} for check in document["checks"])
     assert [check["name"] for check in document["checks"] if check["status"] == "wrong"] == ["clock"]
+    told = (Path(__file__).parents[2] / "docs" / "devices.md").read_text()
+    assert all(f"`{key}`" in told.partition("## labctl doctor")[2] for key in document["checks"][0])
     assert {check["area"] for check in document["checks"]} == {"back ends", "permissions", "tools", "machine", "bench"}
