@@ -81,10 +81,10 @@ def parse_metadata(data: bytes, where: str) -> Metadata:
             constants[name][int(constant[2])] = value
     if not n_known:
         raise BadData(f"{where}: the metadata hold no constant of calibration: {data[:64]!r}; is this a PPK2?")
-    vdd_mv, mode, calibrated = (_number(others.get(key, "")) for key in ("VDD", "MODE", "CALIBRATED"))
+    vdd_millivolts, mode, calibrated = (_number(others.get(key, "")) for key in ("VDD", "MODE", "CALIBRATED"))
     return Metadata(
         {name: tuple(values) for name, values in constants.items()},
-        vdd_v=vdd_mv / 1000 if math.isfinite(vdd_mv) else None,
+        vdd_v=vdd_millivolts / 1000 if math.isfinite(vdd_millivolts) else None,
         mode=int(mode) if math.isfinite(mode) else None,
         calibrated=bool(calibrated) if math.isfinite(calibrated) else None,
         hardware=others.get("HW", ""),
