@@ -1,6 +1,6 @@
 """Driver of the Nordic Power Profiler Kit II (PPK2), as ampere meter or as the DUT's supply, over its serial port.
 
-Its pin D0 to D7 are recorded beside the current, in the same words: one of them, at the DUT's trigger pin, begins the
+Its pins D0 to D7 are recorded beside the current, in the same words: one of them, at the DUT's trigger pin, begins the
 recording and shows the windows. The raw stream is kept, without the filter that the maker's program puts over it.
 
 Sources: the maker publishes no manual of the protocol. Commands, metadata, words and conversion are those of its
