@@ -107,8 +107,7 @@ def test_all_are_asked_at_once_and_one_that_hangs_holds_up_nobody():
     def hang(resource, timeout_s):
         together.wait()  # breaks unless all three are asked at the same time
         if "0.0.3" in resource:
-            release.wait(30)  # far beyond the time given: a system call that knows no deadline
-            raise InstrumentTimeout("late")
+            release.wait(30)  # far beyond the time given: a system call that knows no deadline, and ends well
         return who(DHO)
 
     try:

@@ -264,6 +264,8 @@ def test_drivers_of_the_bench_are_needed_and_others_are_not():
     checks = examine(bench(), None, host=host(drivers=lambda: [rigol, lacking]))
     assert (find("driver logic", checks).status, find("driver logic", checks).command) == ("missing", lacking.install)
     assert needs(checks) == []
+    without_package = DriverInfo("rigol-dho800", "r:R", "labctl-power", False, "the Python module x is missing")
+    assert needs(examine(bench(), None, host=host(drivers=lambda: [without_package]))) == ["driver rigol-dho800"]
     checks = examine(bench(power="TCPIP::10.0.0.10::5025::SOCKET"), None, host=host(drivers=lambda: [rigol]))
     assert needs(checks) == ["driver scpi-switch"]
     checks = examine(bench(), None, host=host(drivers=lambda: [switch]))
@@ -289,6 +291,23 @@ def test_locks_that_cannot_be_made(monkeypatch, tmp_path):
     assert Host().lock_fault() == ""
     monkeypatch.setenv("LABCTL_LOCKS", str(tmp_path / "absent" / "locks"))
     assert "LABCTL_LOCKS" in Host().lock_fault()
+
+
+@pytest.mark.parametrize(("state", "right"), [(0, True), (1, True), (5, False), (-1, None)])
+def test_the_clock_by_what_the_system_returns(monkeypatch, state, right):
+    """adjtimex(2): TIME_OK is 0, TIME_INS 1 (a leap second is due), TIME_ERROR 5 (not synchronised), -1 a failure."""
+
+    class Library:
+        def __init__(self, name):
+            pass
+
+        def adjtimex(self, asked):
+            assert asked.raw.strip(b"\0") == b""  # nothing is to be set
+            assert len(asked) >= 208  # struct timex
+            return state
+
+    monkeypatch.setattr(doctor.ctypes, "CDLL", Library)
+    assert Host().clock_is_right() is right
 
 
 def test_this_machine_is_really_asked(tmp_path):
