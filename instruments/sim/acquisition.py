@@ -1,4 +1,4 @@
-"""One acquisition of the emulated oscilloscope: fill the pre-trigger part, wait for the trigger, take segments.
+"""One acquisition of an emulated oscilloscope: fill the pre-trigger part, wait for the trigger, take segments.
 
 Sources and assumptions: a segment's trigger is accepted only once its pre-trigger part is filled and at least
 `REARM_S` after the end of the segment before (1 us between triggers: not verified against the 3000 X-Series data sheet,
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,7 @@ class Plan:
     dt_s: float
     n_points: int
     n_segments: int
+    staging_s: float = 0.0  # of the host's time, before anything is looked at
 
 
 class Acquisition:
@@ -52,10 +54,14 @@ class Acquisition:
         self, world: World, clock: SampleClock, plan: Plan, seed: int, number: int, stream: int = 0
     ) -> None:
         self.plan = plan
-        self.codes = {c: np.empty((plan.n_segments, plan.n_points), np.uint8) for c in plan.front_ends}
+        shape = (plan.n_segments, plan.n_points)
+        self.codes = {c: np.empty(shape, front_end.family.code_type) for c, front_end in plan.front_ends.items()}
         self.trigger_s: list[float] = []  # after the first trigger, as the instrument believes
         self.x_origin_s: list[float] = []  # first sample after its segment's trigger, as the instrument believes
+        self.n_triggered = 0
+        self.done_s = math.inf  # when it ended, by the host's monotonic clock
         self.started = threading.Event()
+        self.staged = threading.Event()
         self.armed = threading.Event()
         self.triggered = threading.Event()
         self.done = threading.Event()
@@ -88,12 +94,15 @@ class Acquisition:
         self._thread.join(timeout=10.0)
 
     def _run(self) -> None:
+        self._stop.wait(self.plan.staging_s)
+        self.staged.set()
         self._world.rest(REST_S, self._stop.is_set)
         viewer, start_s = self._world.view()
         try:
             self._take(viewer, start_s)
         finally:
             viewer.close()
+            self.done_s = time.monotonic()
             self.done.set()
 
     def _take(self, viewer: Viewer, start_s: float) -> None:
@@ -107,6 +116,7 @@ class Acquisition:
             trigger_s = self._wait_trigger(viewer, ready_s, pre_s)
             if math.isnan(trigger_s):
                 return
+            self.n_triggered += 1
             self.triggered.set()
             if segment == 0:
                 first_trigger_s = trigger_s

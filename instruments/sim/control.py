@@ -60,13 +60,13 @@ class Control:
         bench = self._bench
         channels = {}
         for setup in bench.scope.channel_setups():
-            front_end = FrontEnd(bench.seed, "open", setup)
+            front_end = FrontEnd(bench.seed, "open", setup, bench.scope.family)
             channels[str(setup.number)] = _channel_draws(setup, front_end)
         return {
             "draws": {
                 **dataclasses.asdict(bench.world.circuit),
                 "tau_s": bench.world.circuit.tau_s,
-                "timebase_ratio": SampleClock(bench.seed).error_ratio,
+                "timebase_ratio": SampleClock(bench.seed, family=bench.scope.family).error_ratio,
                 "load_ohm": bench.nominal.true_load_ohm(bench.seed),
                 "pulse_ratio": bench.nominal.pulse_ratio(bench.seed),
                 "meter_ratio": bench.nominal.meter_ratio(bench.seed),

@@ -1,6 +1,6 @@
-"""Analog front ends and sample clock of the emulated oscilloscope, with the errors its data sheet allows.
+"""Analog front ends and sample clock of the emulated oscilloscopes, with the errors their data sheets allow.
 
-What is modelled, each with its source:
+What is modelled; figures and sources are those of the InfiniiVision, a `Family` has those of others:
 
 - Gain: a slope error of at most 2 % of full scale, about mid-screen, one draw per channel and range (Keysight
   InfiniiVision 3000T X-Series data sheet 5992-0140EN, DC vertical gain accuracy: not verified against it).
@@ -15,6 +15,8 @@ What is modelled, each with its source:
 - Skew: probe and cable of the shunt's channel delay it against the trigger's, or the other way round, by at most 5 ns:
   about a metre of coaxial cable at 5 ns/m (assumed), one draw per bench, on top of what the channels themselves delay.
 - A probe's ratio scales range, offset and the fixed error parts, which hold at the scope's input.
+- A gain limit in parts of full scale is a slope error of that size; where full scale is more than the screen, as a
+  data sheet may say of the finest ranges, it is as much more.
 """
 
 from __future__ import annotations
@@ -47,6 +49,53 @@ MID_CODE = 128
 
 
 @dataclass(frozen=True)
+class Family:
+    """What the oscilloscopes of one family are like at their inputs.
+
+    Limits that hang on the range are pairs of (V/div at the input up to which it holds, limit), rising. Noise is a
+    fixed part in V and one of a division. The converter's codes reach over `converter_divisions`, its middle one lies
+    at the offset setting.
+    """
+
+    gain_ratios: tuple[tuple[float, float], ...]
+    full_scale_min_v: float
+    offset_division: float
+    offset_v: float
+    offset_setting_ratios: tuple[tuple[float, float], ...]
+    timebase_ratio: float
+    noise_full: tuple[float, float]
+    noise_limited: tuple[float, float]
+    bandwidth_hz: float
+    n_codes: int
+    converter_divisions: float
+
+    @property
+    def mid_code(self) -> int:
+        """Return the code at the offset setting."""
+        return self.n_codes // 2
+
+    @property
+    def code_type(self) -> type[np.uint8] | type[np.uint16]:
+        """Return what holds a code."""
+        return np.uint8 if self.n_codes <= 1 << 8 else np.uint16
+
+
+INFINIIVISION = Family(
+    gain_ratios=((math.inf, GAIN_LIMIT_RATIO),),
+    full_scale_min_v=0.0,
+    offset_division=OFFSET_LIMIT_DIVISION,
+    offset_v=OFFSET_LIMIT_V,
+    offset_setting_ratios=((math.inf, OFFSET_LIMIT_SETTING_RATIO),),
+    timebase_ratio=TIMEBASE_LIMIT_RATIO,
+    noise_full=NOISE_FULL,
+    noise_limited=NOISE_LIMITED,
+    bandwidth_hz=BANDWIDTH_HZ,
+    n_codes=N_CODES,
+    converter_divisions=N_DIVISIONS,
+)
+
+
+@dataclass(frozen=True)
 class ChannelSetup:
     """Settings of one channel as granted, at the probe tip."""
 
@@ -63,8 +112,10 @@ class SampleClock:
     `stream` and the acquisition's number draw the phase; how far it is off hangs on the seed alone.
     """
 
-    def __init__(self, seed: int, stream: int = 0, n_acquisitions: int = 0) -> None:
-        self.error_ratio = TIMEBASE_LIMIT_RATIO * draw(seed, "timebase")
+    def __init__(
+        self, seed: int, stream: int = 0, n_acquisitions: int = 0, family: Family = INFINIIVISION
+    ) -> None:
+        self.error_ratio = family.timebase_ratio * draw(seed, "timebase")
         key = (stream, n_acquisitions) if stream or n_acquisitions else ()
         self._phase = 0.5 + 0.5 * draw(seed, "phase", *key)
 
@@ -94,38 +145,43 @@ class FrontEnd:
     seed: int
     signal: str
     setup: ChannelSetup
+    family: Family = INFINIIVISION
     gain_ratio: float = field(init=False)
     offset_error_v: float = field(init=False)
     skew_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        setup = self.setup
+        setup, family = self.setup, self.family
         self.skew_s = skew_s(self.seed) if self.signal == "shunt" else 0.0
+        input_v = setup.range_v / setup.probe_ratio
         # The range at the input in microvolts, so that a probe or the last digit of a float does not matter.
-        key = (setup.number, round(setup.range_v / setup.probe_ratio * 1e6))
+        key = (setup.number, round(input_v * 1e6))
         limit_v = (
-            OFFSET_LIMIT_DIVISION * setup.range_v / N_DIVISIONS
-            + OFFSET_LIMIT_V * setup.probe_ratio
-            + OFFSET_LIMIT_SETTING_RATIO * abs(setup.offset_v)
+            family.offset_division * setup.range_v / N_DIVISIONS
+            + family.offset_v * setup.probe_ratio
+            + _at(family.offset_setting_ratios, input_v) * abs(setup.offset_v)
         )
-        self.gain_ratio = GAIN_LIMIT_RATIO * draw(self.seed, "gain", *key)
+        limit_ratio = _at(family.gain_ratios, input_v) * max(1.0, family.full_scale_min_v / input_v)
+        self.gain_ratio = limit_ratio * draw(self.seed, "gain", *key)
         self.offset_error_v = limit_v * draw(self.seed, "offset", *key)
 
     @property
     def volts_per_code(self) -> float:
         """Return the converter's step at the probe tip."""
-        return self.setup.range_v / N_CODES
+        return self.setup.range_v / N_DIVISIONS * self.family.converter_divisions / self.family.n_codes
 
     @property
     def noise_rms_v(self) -> float:
         """Return the noise at the probe tip."""
-        fixed_v, division_ratio = NOISE_LIMITED if self.setup.bandwidth_limit else NOISE_FULL
+        fixed_v, division_ratio = (
+            self.family.noise_limited if self.setup.bandwidth_limit else self.family.noise_full
+        )
         return fixed_v * self.setup.probe_ratio + division_ratio * self.setup.range_v / N_DIVISIONS
 
     @property
     def rise_s(self) -> float:
         """Return the front end's own rise time."""
-        return 0.35 / (BANDWIDTH_LIMITED_HZ if self.setup.bandwidth_limit else BANDWIDTH_HZ)
+        return 0.35 / (BANDWIDTH_LIMITED_HZ if self.setup.bandwidth_limit else self.family.bandwidth_hz)
 
     @property
     def pin_tau_s(self) -> float:
@@ -165,16 +221,21 @@ class FrontEnd:
         return math.nan
 
     def digitize(self, volts: np.ndarray, noise: np.random.Generator) -> np.ndarray:
-        """Return the codes, uint8 of shape (n,), for true voltages: errors, noise, rounding, clipping."""
+        """Return the codes, uint8 or uint16 of shape (n,), for true voltages: errors, noise, rounding, clipping."""
         step_v = self.volts_per_code
         slope = (1.0 + self.gain_ratio) / step_v
-        shift = MID_CODE + self.offset_error_v / step_v - self.setup.offset_v * slope
+        shift = self.family.mid_code + self.offset_error_v / step_v - self.setup.offset_v * slope
         codes = noise.standard_normal(len(volts), dtype=np.float32)
         codes *= np.float32(self.noise_rms_v / step_v)
         codes += (volts * slope + shift).astype(np.float32)
         np.rint(codes, out=codes)
-        np.clip(codes, 0, N_CODES - 1, out=codes)
-        return codes.astype(np.uint8)
+        np.clip(codes, 0, self.family.n_codes - 1, out=codes)
+        return codes.astype(self.family.code_type)
+
+
+def _at(limits: tuple[tuple[float, float], ...], input_v: float) -> float:
+    """Return the limit that holds for a full scale at the input."""
+    return next(limit for division_v, limit in limits if input_v <= N_DIVISIONS * division_v * (1 + 1e-9))
 
 
 def noise_generator(seed: int, channel: int, n_acquisitions: int, stream: int = 0) -> np.random.Generator:

@@ -11,54 +11,28 @@ Not modelled, and refused with -241: AC coupling, 50 ohm, acquisition types othe
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from instruments.sim.acquisition import Acquisition, Plan
-from instruments.sim.frontend import MID_CODE, N_DIVISIONS, ChannelSetup, FrontEnd, SampleClock
+from instruments.sim.frontend import INFINIIVISION, MID_CODE, N_DIVISIONS
 from instruments.sim.latch import Latch
-from instruments.sim.scope_settings import (
-    MEASUREMENT_POINTS,
-    N_CHANNELS,
-    N_TIME_DIVISIONS,
-    SEGMENTS_MAX,
-    SEGMENTS_MIN,
-    Settings,
-    between,
-    channel_index,
-    channel_name,
-    points,
-    span,
-)
-from instruments.sim.scpi import (
-    Instrument,
-    Reply,
-    ScpiError,
-    block,
-    boolean,
-    choice,
-    integer,
-    nr3,
-    number,
-)
+from instruments.sim.oscilloscope import Oscilloscope
+from instruments.sim.scope_settings import MEASUREMENT_POINTS, SEGMENTS_MAX, SEGMENTS_MIN, Settings, points, span
+from instruments.sim.scpi import Reply, ScpiError, block, boolean, choice, integer, nr3, number
+from instruments.sim.vertical import N_CHANNELS, N_TIME_DIVISIONS, between, channel_index, channel_name
 from instruments.sim.world import World
 
 IDENTITY = "KEYSIGHT TECHNOLOGIES,DSO-X 3024T,EMULATED{seed},07.30.2019051434"
 RUN_BIT, WAIT_TRIGGER_BIT = 8, 32
-# Pause between acquisitions in run mode, so that a steady line is not taken as fast as the host can compute.
-RUN_PAUSE_S = 20e-3
 
 # Fields of the preamble that can be asked for one by one, from its fourth on.
 PREAMBLE_FIELDS = ("COUNt", "XINCrement", "XORigin", "XREFerence", "YINCrement", "YORigin", "YREFerence")
 
 
-class InfiniiVision(Instrument):
-    """The oscilloscope: settings, acquisition, read-out. `world` is asked for only when something is acquired."""
+class InfiniiVision(Oscilloscope):
+    """The oscilloscope: settings, acquisition, read-out."""
 
     def __init__(
         self,
@@ -69,19 +43,13 @@ class InfiniiVision(Instrument):
         stream: int = 0,
         has_bulk_segments: bool = True,
     ) -> None:
-        super().__init__()
-        self._world = world
-        self._seed, self._stream = seed, stream
-        self._signals = signals
+        super().__init__(world, seed, signals, INFINIIVISION, stream)
         self._settings = Settings()
-        self._acquisition: Acquisition | None = None
-        self._n_acquisitions = 0
         self._armed = Latch()
         self._triggered = Latch()
         self._ran = Latch()
         self._waited = Latch()
         self._oper_enable = 0
-        self._run = threading.Event()
         self._register_common()
         self._register_vertical()
         self._register_horizontal()
@@ -89,30 +57,7 @@ class InfiniiVision(Instrument):
         if has_bulk_segments:
             self._setting(":WAVeform:SEGMented:ALL", "all_segments", boolean)
 
-    def channel_setups(self) -> tuple[ChannelSetup, ...]:
-        """Return the channels' settings in force."""
-        return self._settings.channels
-
     # --- tables -------------------------------------------------------------------------------------------------
-
-    def _setting(
-        self, header: str, name: str, read: Callable[[list[str]], Any], write: Callable[[Any], str] | None = None
-    ) -> None:
-        """Register command and query of a setting that needs no further thought."""
-        show = write or (lambda value: str(int(value)) if isinstance(value, bool) else str(value))
-        self.on(header, lambda p: self._set(**{name: read(p)}))
-        self.on(header + "?", lambda: show(getattr(self._settings, name)))
-
-    def _channel(
-        self, name: str, change: Callable[[Settings, int, list[str]], Settings], show: Callable[[Settings, int], str]
-    ) -> None:
-        """Register command and query of a channel's setting."""
-
-        def handler(n: int, parameters: list[str]) -> None:
-            self._settings = change(self._settings, n, parameters)
-
-        self.on(f":CHANnel<n>:{name}", handler)
-        self.on(f":CHANnel<n>:{name}?", lambda n: show(self._settings, n))
 
     def _register_common(self) -> None:
         self.on("*IDN?", lambda: IDENTITY.format(seed=self._seed))
@@ -155,7 +100,11 @@ class InfiniiVision(Instrument):
         self._channel(
             "OFFSet", lambda s, n, p: s.with_offset(n, number(p, "V")), lambda s, n: nr3(s.channel(n).offset_v)
         )
-        self._channel("PROBe", lambda s, n, p: s.with_probe(n, number(p)), lambda s, n: nr3(s.channel(n).probe_ratio))
+        self._channel(
+            "PROBe",
+            lambda s, n, p: s.with_probe(n, between(number(p), 1e-3, 1e4)),
+            lambda s, n: nr3(s.channel(n).probe_ratio),
+        )
         self.on(":CHANnel<n>:COUPling", lambda n, p: self._only(n, choice(p, "DC", "AC"), "DC"))
         self.on(":CHANnel<n>:COUPling?", lambda n: self._fixed(n, "DC"))
         self.on(":CHANnel<n>:IMPedance", lambda n, p: self._only(n, choice(p, "ONEMeg", "FIFTy"), "ONEM"))
@@ -211,18 +160,6 @@ class InfiniiVision(Instrument):
 
     # --- settings -----------------------------------------------------------------------------------------------
 
-    def _set(self, **values: Any) -> None:
-        self._settings = replace(self._settings, **values)
-
-    def _only(self, n: int, value: str, modelled: str) -> None:
-        channel_index(n)
-        if value != modelled:
-            raise ScpiError(-241)
-
-    def _fixed(self, n: int, value: str) -> str:
-        channel_index(n)
-        return value
-
     def _reset(self) -> None:
         self._stop()
         self._acquisition = None
@@ -242,11 +179,7 @@ class InfiniiVision(Instrument):
 
     def _plan(self) -> Plan:
         s = self._settings
-        front_ends = {
-            n: FrontEnd(self._seed, self._signals.get(n, "open"), s.channels[n - 1])
-            for n in range(1, N_CHANNELS + 1)
-            if s.display[n - 1] or n == s.source
-        }
+        front_ends = self._front_ends()
         dt_s, n_points = self._settings.sampling()
         return Plan(
             front_ends={n: f for n, f in front_ends.items() if s.display[n - 1]},
@@ -261,48 +194,12 @@ class InfiniiVision(Instrument):
             n_segments=s.n_segments if s.segmented else 1,
         )
 
-    def _begin(self, number: int) -> Acquisition:
-        clock = SampleClock(self._seed, self._stream, number)
-        acquisition = Acquisition(self._world(), clock, self._plan(), self._seed, number, self._stream)
-        self._acquisition = acquisition
+    def _beginning(self, acquisition: Acquisition) -> None:
         self._set(index=1)
         self._armed.follow(acquisition.armed)
         self._waited.follow(acquisition.armed)
         self._triggered.follow(acquisition.triggered)
         self._ran.follow(acquisition.started)
-        acquisition.start()
-        return acquisition
-
-    def _start(self, repeat: bool) -> None:
-        if not any(self._settings.display):
-            raise ScpiError(-221)
-        self._stop()
-        number = self._n_acquisitions
-        self._n_acquisitions += 1
-        acquisition = self._begin(number)
-        if repeat:
-            self._run.set()
-            threading.Thread(target=self._repeat, args=(acquisition, number), name="run", daemon=True).start()
-
-    def _repeat(self, acquisition: Acquisition, number: int) -> None:
-        # The host's time decides how many there are: they have numbers of their own, so as not to move what follows.
-        n_repeats = 0
-        while acquisition.done.wait() and self._run.is_set():
-            time.sleep(RUN_PAUSE_S)
-            with self._lock:
-                if not self._run.is_set() or self._acquisition is not acquisition:
-                    return
-                n_repeats += 1
-                acquisition = self._begin(number + (n_repeats << 32))
-
-    def _stop(self) -> None:
-        self._run.clear()
-        if self._acquisition is not None:
-            self._acquisition.stop()
-
-    def _force(self) -> None:
-        if self._acquisition is not None:
-            self._acquisition.force()
 
     def _digitize(self, parameters: list[str]) -> None:
         """Take one acquisition of the channels named (all displayed where none is) and wait for it."""

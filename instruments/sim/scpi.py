@@ -63,10 +63,11 @@ class ScpiError(Exception):
 
 
 class ErrorQueue:
-    """Errors in order of arrival, and the event status register that they set."""
+    """Errors in order of arrival, and the event status register that they set; `say` writes an entry."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[int], str]) -> None:
         self._entries: deque[int] = deque()
+        self._say = say
         self.esr = 0
 
     def push(self, code: int) -> None:
@@ -80,8 +81,7 @@ class ErrorQueue:
 
     def pop(self) -> str:
         """Remove the oldest error and return it as the instrument says it."""
-        code = self._entries.popleft() if self._entries else 0
-        return f'{code:+d},"{MESSAGES[code]}"'
+        return self._say(self._entries.popleft() if self._entries else 0)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -122,7 +122,7 @@ class Instrument:
     """Answer SCPI messages by a table of headers; thread-safe, one message at a time."""
 
     def __init__(self) -> None:
-        self.errors = ErrorQueue()
+        self.errors = ErrorQueue(self.say_error)
         self.ese = 0
         self.sre = 0
         self._commands: list[_Command] = []
@@ -132,13 +132,13 @@ class Instrument:
         self.do("*CLS", self.clear_status)
         self.on("*ESR?", self._read_esr)
         self.on("*ESE", lambda p: setattr(self, "ese", integer(p, 0, 255)))
-        self.on("*ESE?", lambda: f"{self.ese:+d}")
+        self.on("*ESE?", lambda: self.say_integer(self.ese))
         self.on("*SRE", lambda p: setattr(self, "sre", integer(p, 0, 255)))
-        self.on("*SRE?", lambda: f"{self.sre:+d}")
-        self.on("*STB?", lambda: f"{self.status_byte():+d}")
+        self.on("*SRE?", lambda: self.say_integer(self.sre))
+        self.on("*STB?", lambda: self.say_integer(self.status_byte()))
         self.do("*OPC", self.complete)
-        self.on("*OPC?", lambda: "1")
-        self.do("*WAI", lambda: None)
+        self.on("*OPC?", lambda: str(int(self.is_complete())))
+        self.do("*WAI", self.wait_complete)
         self.on(":SYSTem:ERRor[:NEXT]?", self.errors.pop)
 
     def on(self, header: str, handler: Handler) -> None:
@@ -161,6 +161,21 @@ class Instrument:
     def complete(self) -> None:
         """Set the operation complete bit: nothing here is ever pending when a command is read."""
         self.errors.esr |= ESR_OPC
+
+    def is_complete(self) -> bool:
+        """Tell what *OPC? answers."""
+        return True
+
+    def wait_complete(self) -> None:
+        """Do what *WAI waits for."""
+
+    def say_integer(self, value: int) -> str:
+        """Write an integer as the instrument does."""
+        return f"{value:+d}"
+
+    def say_error(self, code: int) -> str:
+        """Write an entry of the error queue as the instrument does."""
+        return f'{code:+d},"{MESSAGES[code]}"'
 
     def clear_status(self) -> None:
         """Clear error queue and event registers."""
@@ -219,7 +234,7 @@ class Instrument:
 
     def _read_esr(self) -> str:
         esr, self.errors.esr = self.errors.esr, 0
-        return f"{esr:+d}"
+        return self.say_integer(esr)
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -296,7 +311,7 @@ def nr3(value: float, digits: int = 5) -> str:
     return f"{mantissa}E{int(exponent):+04d}"
 
 
-def block(parts: Iterable[Any]) -> tuple[Reply, ...]:
-    """Frame byte buffers as one definite-length block with eight digits of length (IEEE 488.2, 8.7.9)."""
+def block(parts: Iterable[Any], n_digits: int = 8) -> tuple[Reply, ...]:
+    """Frame byte buffers as one definite-length block with so many digits of length (IEEE 488.2, 8.7.9)."""
     views = [memoryview(p).cast("B") for p in parts]
-    return (f"#8{sum(v.nbytes for v in views):08d}", *views)
+    return (f"#{n_digits}{sum(v.nbytes for v in views):0{n_digits}d}", *views)

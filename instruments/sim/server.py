@@ -123,10 +123,10 @@ def is_gone(connection: socket.socket) -> bool:
 class InstrumentServer(Server):
     """Let clients talk to an instrument over some transport; `fault` is what is wrong with that."""
 
-    def __init__(self, name: str, instrument: Instrument) -> None:
+    def __init__(self, name: str, instrument: Instrument, *, one_client: bool = False) -> None:
         self.instrument = instrument
         self.fault = LinkFault(instrument.errors, self.vanish, self.come_back)
-        super().__init__(name, self._talk)
+        super().__init__(name, self._talk, one_client=one_client)
 
     @property
     def resource(self) -> str:
