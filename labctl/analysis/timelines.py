@@ -99,6 +99,13 @@ def join(
     return joint
 
 
+def join_pairs(
+    here_s: np.ndarray, there_s: np.ndarray, resolution_s: float, rate_limit_ratio: float = RATE_LIMIT_RATIO
+) -> Joint:
+    """Join two time lines by edges that are known to be one and the same, both of shape (n,)."""
+    return _fit(np.asarray(here_s, np.float64), np.asarray(there_s, np.float64), resolution_s, rate_limit_ratio)
+
+
 def _anchors(
     here_s: np.ndarray, there_s: np.ndarray, resolution_s: float, rate_limit_ratio: float
 ) -> list[tuple[int, int]]:
