@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -155,26 +154,49 @@ class Device:
         return {key: int(value) for key, value in pairs(answer).items()}
 
 
+def make(firmware: Path, build: Path, *settings: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "-C", str(firmware), "-j2", "V=1", f"BOARD={BOARD}", f"BUILD={build}", *settings]
+    # A `make test` around us must not hand its own flags down.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))} | environment
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=240)
+
+
 @pytest.fixture(scope="session")
-def build() -> Callable[..., Path]:
-    """The project's own build of an image, brought up to date: build(image="ecc", profile="O2", tables="ram")."""
-    if shutil.which("arm-none-eabi-gcc") is None:
+def once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which make compiles nothing twice, for builds that are not themselves what is tested."""
+    compiler = shutil.which("arm-none-eabi-gcc")
+    if compiler is None:
         pytest.skip("arm-none-eabi-gcc is not installed: make test installs it")
+    tools, compiled = tmp_path_factory.mktemp("tools"), ROOT / "build" / "compiled"
+    compiled.mkdir(parents=True, exist_ok=True)
+    (tools / "arm-none-eabi-gcc").symlink_to(Path(__file__).with_name("compile_once.sh"))
+    return {"PATH": f"{tools}:{os.environ['PATH']}", "REAL_GCC": compiler, "COMPILED": str(compiled)}
+
+
+@pytest.fixture(scope="session")
+def make_here(once: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run make on the project's own build folder: make_here("IMAGE=ecc", "PROFILE=O2")."""
+    folder = ROOT / "build"
+
+    def one(*settings: str) -> subprocess.CompletedProcess[str]:
+        with (folder / ".lock").open("w") as lock:  # two builds in one folder would trip over each other
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return make(ROOT / "firmware", folder, *settings, **once)
+
+    return one
+
+
+@pytest.fixture(scope="session")
+def build(make_here: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Path]:
+    """The project's own build of an image, brought up to date: build(image="ecc", profile="O2", tables="ram")."""
 
     @functools.cache
     def one(board: str = BOARD, **settings: str) -> Path:
-        folder = ROOT / "build"
-        folder.mkdir(exist_ok=True)
-        command = ["make", "-C", str(ROOT / "firmware"), f"BOARD={board}", f"BUILD={folder}"]
-        command += [f"{key.upper()}={value}" for key, value in settings.items()]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-        with (folder / ".lock").open("w") as lock:  # two builds in one folder would trip over each other
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = make_here(f"BOARD={board}", *(f"{key.upper()}={value}" for key, value in settings.items()))
         if done.returncode and "fetch_mbedtls" in done.stderr:
             pytest.skip(f"mbedTLS is not there: {done.stderr.strip()}")
         assert done.returncode == 0, done.stderr
-        return folder / "firmware" / board / name_of(settings) / "firmware.elf"
+        return ROOT / "build" / "firmware" / board / name_of(settings) / "firmware.elf"
 
     return one
 
@@ -186,7 +208,7 @@ def folder_name() -> Callable[[dict[str, str]], str]:
 
 
 @contextlib.contextmanager
-def bench(elf: Path, board: str, clock_hz: int | None) -> Iterator[Device]:
+def bench(simulator: Path, elf: Path, board: str, clock_hz: int | None) -> Iterator[Device]:
     data = boards.load(board)
     config = {
         "board": data if clock_hz is None else {**data, "clock_hz": clock_hz},
@@ -199,9 +221,7 @@ def bench(elf: Path, board: str, clock_hz: int | None) -> Iterator[Device]:
         "wiring": {"shunt_channel": 1, "trigger_channel": 2},
         "faults": {},
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "instruments.sim"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    process = subprocess.Popen([simulator], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps(config))
@@ -221,43 +241,78 @@ def bench(elf: Path, board: str, clock_hz: int | None) -> Iterator[Device]:
 
 
 @pytest.fixture(scope="module")
-def emulate() -> Iterator[Callable[..., Device]]:
+def emulate(forker: Any) -> Iterator[Callable[..., Device]]:
     """An image in the emulated DUT, once a module: emulate(elf, board="stm32f4discovery")."""
     with contextlib.ExitStack() as stack:
 
         @functools.cache
         def one(elf: Path, board: str = BOARD, clock_hz: int | None = None) -> Device:
-            return stack.enter_context(bench(elf, board, clock_hz))
+            return stack.enter_context(bench(forker.simulator, elf, board, clock_hz))
 
         yield one
 
 
-@pytest.fixture
-def build_apart(tmp_path: Path) -> Callable[..., Path]:
-    """Build from altered sources, or with settings that no image has, in folders of their own.
+@dataclass(frozen=True)
+class Apart:
+    """The firmware's sources, and a build of them, in folders of their own."""
 
-    `edits` maps a source below firmware/ to a text in it and what stands there instead.
-    """
+    firmware: Path
+    build: Path
+
+    @property
+    def elf(self) -> Path:
+        """The image that is built when nothing else is asked for."""
+        return self.build / "firmware" / BOARD / "Os" / "firmware.elf"
+
+    def make(self, *settings: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Bring the build up to date."""
+        return make(self.firmware, self.build, *settings, **environment)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Apart, Apart]:
+    """Where a build stands apart, made with a relative path to its folder, and a copy of it when it was whole."""
     if shutil.which("arm-none-eabi-gcc") is None:
         pytest.skip("arm-none-eabi-gcc is not installed: make test installs it")
     archives = sorted((ROOT / "build" / "downloads").glob("*.tar.*"))
     if not archives:
         pytest.skip("the mbedTLS archive has not been fetched: make test fetches it")
+    place, kept = (Apart(folder / "firmware", folder / "build") for folder in map(tmp_path_factory.mktemp, "ab"))
+    shutil.copytree(ROOT / "firmware", place.firmware)
+    (place.build / "downloads").mkdir(parents=True)
+    (place.build / "downloads" / archives[0].name).symlink_to(archives[0])
+    done = make(place.firmware, Path("../build"))
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(place.firmware, kept.firmware)
+    shutil.copytree(place.build / "firmware", kept.build / "firmware")
+    return place, kept
 
-    def one(edits: dict[str, tuple[str, str]], image: str, **settings: int) -> Path:
-        firmware, folder = tmp_path / "firmware", tmp_path / "build"
-        shutil.copytree(ROOT / "firmware", firmware)
-        (folder / "downloads").mkdir(parents=True)
-        (folder / "downloads" / archives[0].name).symlink_to(archives[0])
+
+@pytest.fixture
+def apart(whole: tuple[Apart, Apart]) -> Apart:
+    """A build to be altered: whole again for each test, at the same place and so without compiling it again."""
+    place, kept = whole
+    for folder, old in ((place.firmware, kept.firmware), (place.build / "firmware", kept.build / "firmware")):
+        shutil.rmtree(folder)
+        shutil.copytree(old, folder)
+    return place
+
+
+@pytest.fixture
+def build_apart(apart: Apart, once: dict[str, str]) -> Callable[..., Path]:
+    """Build from altered sources, or with settings that no image has.
+
+    `edits` maps a source below firmware/ to a text in it and what stands there instead; `folder` is the image's, where
+    its name tells more than the image.
+    """
+
+    def one(edits: dict[str, tuple[str, str]], image: str, folder: str = "", **settings: int | str) -> Path:
         for name, (old, new) in edits.items():
-            text = (firmware / name).read_text()
+            text = (apart.firmware / name).read_text()
             assert old in text
-            (firmware / name).write_text(text.replace(old, new, 1))
-        command = ["make", "-C", str(firmware), "-j2", f"BOARD={BOARD}", f"IMAGE={image}", f"BUILD={folder}"]
-        command += [f"{key}={value}" for key, value in settings.items()]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+            (apart.firmware / name).write_text(text.replace(old, new, 1))
+        done = apart.make(f"IMAGE={image}", *(f"{key}={value}" for key, value in settings.items()), **once)
         assert done.returncode == 0, done.stderr
-        return folder / "firmware" / BOARD / f"Os-{image}" / "firmware.elf"
+        return apart.build / "firmware" / BOARD / (folder or f"Os-{image}") / "firmware.elf"
 
     return one

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -72,20 +73,9 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return build, built(ROOT / "firmware", build)
 
 
-def test_same_source_gives_the_same_bytes_wherever_it_lies(first: tuple[Path, Path], tmp_path: Path):
-    copy = tmp_path / "elsewhere" / "fw"
-    shutil.copytree(ROOT / "firmware", copy)
-    second = built(copy, seeded(tmp_path / "another-build"))
-    assert second.read_bytes() == first[1].read_bytes()
-
-
-def test_relative_build_folder_gives_the_same_bytes(first: tuple[Path, Path], tmp_path: Path):
-    copy = tmp_path / "firmware"
-    shutil.copytree(ROOT / "firmware", copy)
-    seeded(tmp_path / "build")
-    assert make(copy, Path("../build")).returncode == 0
-    second = tmp_path / "build" / "firmware" / BOARD / "Os" / "firmware.elf"
-    assert second.read_bytes() == first[1].read_bytes()
+def test_same_source_gives_the_same_bytes_wherever_it_and_its_build_lie(first: tuple[Path, Path], apart: Any):
+    """The other was built with a relative path to its folder."""
+    assert apart.elf.read_bytes() == first[1].read_bytes()
 
 
 def test_no_path_of_this_machine_is_inside(first: tuple[Path, Path]):
@@ -109,7 +99,7 @@ def test_a_build_folder_spelt_relative_is_the_same_folder(first: tuple[Path, Pat
     assert elf.stat().st_mtime_ns == before
 
 
-def test_a_linker_that_is_cut_off_leaves_no_image(first: tuple[Path, Path], tmp_path: Path):
+def test_a_linker_that_is_cut_off_leaves_no_image(apart: Any, tmp_path: Path):
     tools = tmp_path / "tools"
     tools.mkdir()
     # Dies in the middle of its output, as under kill -9, while the compiler itself works.
@@ -123,28 +113,23 @@ def test_a_linker_that_is_cut_off_leaves_no_image(first: tuple[Path, Path], tmp_
         f'exec {real} "$@"\n'
     )
     fake.chmod(0o755)
-    build = tmp_path / "build"
-    shutil.copytree(first[0], build, symlinks=True)
-    elf = build / "firmware" / BOARD / "Os" / "firmware.elf"
-    elf.unlink()
-    make(ROOT / "firmware", build, f"CROSS={tools}/arm-none-eabi-")
-    assert not elf.exists()
+    apart.elf.unlink()
+    apart.make(f"CROSS={tools}/arm-none-eabi-")
+    assert not apart.elf.exists()
 
 
 @pytest.mark.parametrize("n_bytes", [0, 3, 60, 20_000])
-def test_an_image_that_was_cut_is_built_again(
-    first: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n_bytes: int
-):
-    build = tmp_path / "build"
-    shutil.copytree(first[0], build, symlinks=True)
-    monkeypatch.setattr(labctl.firmware, "BUILD", build)
+def test_an_image_that_was_cut_is_built_again(apart: Any, monkeypatch: pytest.MonkeyPatch, n_bytes: int):
+    monkeypatch.setattr(labctl.firmware, "BUILD", apart.build)
+    monkeypatch.setattr(labctl.firmware, "SOURCES", apart.firmware)
     image = Image(BOARD, "all", "Os", 24_000_000)
+    before = image.path.read_bytes()
     os.truncate(image.path, n_bytes)
     labctl.firmware.build(image)
-    assert image.path.read_bytes() == first[1].read_bytes()
+    assert image.path.read_bytes() == before
 
 
-def test_a_compiler_that_is_cut_off_leaves_no_object(first: tuple[Path, Path], tmp_path: Path):
+def test_a_compiler_that_is_cut_off_leaves_no_object(apart: Any, tmp_path: Path):
     real = shutil.which("arm-none-eabi-gcc")
     fake = tmp_path / "arm-none-eabi-gcc"
     fake.write_text(
@@ -155,24 +140,22 @@ def test_a_compiler_that_is_cut_off_leaves_no_object(first: tuple[Path, Path], t
         f'exec {real} "$@"\n'
     )
     fake.chmod(0o755)
-    build = tmp_path / "build"
-    shutil.copytree(first[0], build, symlinks=True)
-    (whole,) = build.rglob("crc.o")
+    (whole,) = apart.build.rglob("crc.o")
     whole.unlink()
-    make(ROOT / "firmware", build, f"CROSS={tmp_path}/arm-none-eabi-")
+    apart.make(f"CROSS={tmp_path}/arm-none-eabi-")
     assert whole.with_suffix(".o.new").read_text() == "half\n"
     assert not whole.exists()
 
 
-def test_changed_flag_never_reuses_old_objects(first: tuple[Path, Path], tmp_path: Path):
-    build = seeded(tmp_path / "build")
-    original = built(ROOT / "firmware", build).read_bytes()
-    done = make(ROOT / "firmware", build, "EXTRA=-DTRIAL=1")
+def test_changed_flag_never_reuses_old_objects(apart: Any):
+    original = apart.elf.read_bytes()
+    done = apart.make("EXTRA=-DTRIAL=1")
     n_compiled = len(re.findall(r" -c ", done.stdout))
-    n_objects = len(list((build / "firmware").rglob("*.o")))
+    n_objects = len(list((apart.build / "firmware").rglob("*.o")))
     assert n_compiled == n_objects
-    assert "-DTRIAL=1" in read_manifest(build / "firmware" / BOARD / "Os" / "firmware.elf")["flags"]
-    assert built(ROOT / "firmware", build).read_bytes() == original
+    assert "-DTRIAL=1" in read_manifest(apart.elf)["flags"]
+    assert apart.make().returncode == 0
+    assert apart.elf.read_bytes() == original
 
 
 def test_image_lies_inside_the_boards_memory(first: tuple[Path, Path]):
@@ -232,21 +215,18 @@ def test_manifest(first: tuple[Path, Path]):
     assert manifest["flash_bytes"] >= manifest["text_bytes"] + manifest["data_bytes"]
 
 
-def test_source_identity_follows_the_contents(first: tuple[Path, Path], tmp_path: Path):
-    copy = tmp_path / "firmware"
-    shutil.copytree(ROOT / "firmware", copy)
-    with (copy / "bench" / "crc.c").open("a") as stream:
+def test_source_identity_follows_the_contents(apart: Any):
+    before = read_manifest(apart.elf)["source"]
+    with (apart.firmware / "bench" / "crc.c").open("a") as stream:
         stream.write("/* another version */\n")
-    changed = read_manifest(built(copy, seeded(tmp_path / "build")))
-    assert changed["source"] != read_manifest(first[1])["source"]
+    assert apart.make().returncode == 0
+    assert read_manifest(apart.elf)["source"] != before
 
 
-def test_too_small_a_board_fails_with_the_bytes_missing(first: tuple[Path, Path], tmp_path: Path):
-    copy = tmp_path / "firmware"
-    shutil.copytree(ROOT / "firmware", copy)
-    data = copy / "boards" / BOARD / "board.mk"
+def test_too_small_a_board_fails_with_the_bytes_missing(first: tuple[Path, Path], apart: Any):
+    data = apart.firmware / "boards" / BOARD / "board.mk"
     data.write_text(data.read_text().replace("RAM_BYTES := 8192", "RAM_BYTES := 4096"))
-    done = make(copy, seeded(tmp_path / "build"))
+    done = apart.make()
     assert done.returncode != 0
     missing = re.search(rf"^IMAGE all does not fit {BOARD}: (\d+) bytes missing in ram$", done.stderr, re.MULTILINE)
     assert missing is not None
@@ -256,24 +236,20 @@ def test_too_small_a_board_fails_with_the_bytes_missing(first: tuple[Path, Path]
     assert int(missing[1]) == sizes["stack_bytes"] + sizes["data_bytes"] + sizes["bss_bytes"] + least_heap - 4096
 
 
-def test_too_small_a_flash_fails_with_the_bytes_missing(first: tuple[Path, Path], tmp_path: Path):
-    copy = tmp_path / "firmware"
-    shutil.copytree(ROOT / "firmware", copy)
-    data = copy / "boards" / BOARD / "board.mk"
+def test_too_small_a_flash_fails_with_the_bytes_missing(first: tuple[Path, Path], apart: Any):
+    data = apart.firmware / "boards" / BOARD / "board.mk"
     data.write_text(data.read_text().replace("FLASH_BYTES := 131072", "FLASH_BYTES := 40000"))
-    done = make(copy, seeded(tmp_path / "build"))
+    done = apart.make()
     missing = re.search(rf"^IMAGE all does not fit {BOARD}: (\d+) bytes missing in flash$", done.stderr, re.MULTILINE)
     assert missing is not None
     # What is at the very end is rounded up to whole words.
     assert int(missing[1]) == pytest.approx(read_manifest(first[1])["flash_bytes"] - 40000, abs=8)
 
 
-def test_own_code_tolerates_no_warning(tmp_path: Path):
-    copy = tmp_path / "firmware"
-    shutil.copytree(ROOT / "firmware", copy)
-    with (copy / "bench" / "crc.c").open("a") as stream:
+def test_own_code_tolerates_no_warning(apart: Any):
+    with (apart.firmware / "bench" / "crc.c").open("a") as stream:
         stream.write("static int unused;\n")
-    done = make(copy, seeded(tmp_path / "build"))
+    done = apart.make()
     assert done.returncode != 0
     assert "unused" in done.stderr
 
@@ -311,17 +287,11 @@ def test_a_project_path_with_a_space_is_refused_before_anything_is_done(tmp_path
 
 
 @pytest.fixture(scope="module")
-def images(
-    tmp_path_factory: pytest.TempPathFactory, folder_name: Callable[[dict[str, str]], str]
-) -> Callable[..., Path]:
-    """Images of one build folder, which share their objects."""
-    folder = seeded(tmp_path_factory.mktemp("images") / "build")
+def images(build: Callable[..., Path]) -> Callable[..., Path]:
+    """Images of the project's own build folder, which share their objects."""
 
     def one(*settings: str) -> Path:
-        done = make(ROOT / "firmware", folder, *settings)
-        assert done.returncode == 0, done.stderr
-        given = {key.lower(): value for key, value in (setting.split("=") for setting in settings)}
-        return folder / "firmware" / given.get("board", BOARD) / folder_name(given) / "firmware.elf"
+        return build(**{key.lower(): value for key, value in (setting.split("=") for setting in settings)})
 
     return one
 
@@ -369,27 +339,25 @@ def test_image_holds_what_its_operation_needs_and_no_more(
     assert not outside & present
 
 
-def test_images_share_their_objects(images: Callable[..., Path]):
+def test_images_share_their_objects(apart: Any):
     """After one image of these settings another compiles its table of operations alone."""
-    folder = images("IMAGE=op-sha224").parents[3]
-    done = make(ROOT / "firmware", folder, "IMAGE=op-sha384")
+    done = apart.make("IMAGE=op-sha384")
     compiled = re.findall(r" -c (\S+)", done.stdout)
     assert [Path(source).name for source in compiled] == ["operations.c", "manifest.S"]
 
 
-def test_library_of_an_image_changes_with_its_settings(images: Callable[..., Path]):
+def test_library_of_an_image_changes_with_its_settings(images: Callable[..., Path], build_apart: Callable[..., Path]):
     """A setting that decides the code is in the folder's name: nothing of the one is used for the other."""
     heap, static = images("IMAGE=op-sm3"), images("IMAGE=op-sm3", "WORKSPACE=static")
     arena = read_manifest(static)["bss_bytes"] - read_manifest(heap)["bss_bytes"]
-    larger = images("IMAGE=op-sm3", "WORKSPACE=static", "WORKSPACE_BYTES=3600")
+    larger = build_apart({}, "op-sm3", "Os-static-op-sm3", WORKSPACE="static", WORKSPACE_BYTES=3600)
     grown = read_manifest(larger)["bss_bytes"] - read_manifest(heap)["bss_bytes"]
     assert grown == pytest.approx(arena + 3600 - 2816, abs=8)
 
 
-def test_tables_in_ram_need_more_than_a_small_board_has(images: Callable[..., Path]):
+def test_tables_in_ram_need_more_than_a_small_board_has(images: Callable[..., Path], make_here: Callable[..., Any]):
     """mbedTLS computes ten tables of 256 words or bytes (aes.c): 8 of 1024 bytes, 2 of 256, and ten round constants."""
-    folder = images("IMAGE=op-aes-128-ctr").parents[3]
-    done = make(ROOT / "firmware", folder, "IMAGE=op-aes-128-ctr", "TABLES=ram")
+    done = make_here("IMAGE=op-aes-128-ctr", "TABLES=ram")
     missing = re.search(
         rf"^IMAGE op-aes-128-ctr does not fit {BOARD}: (\d+) bytes missing in ram$", done.stderr, re.MULTILINE
     )
