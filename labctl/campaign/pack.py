@@ -42,15 +42,20 @@ _LIBVER = ("v110", "v110")
 Progress = Callable[[str], None]
 
 
-def pack(path: Path, out: Path, progress: Progress = lambda _: None) -> Path:
+def pack(
+    path: Path, out: Path, progress: Progress = lambda _: None, note: Callable[[str], object] = lambda _: None
+) -> Path:
     """Write a campaign's folder as one file, whole or not at all, and return its path.
 
-    Taken are plan, benches, list, journal and every capture that the journal speaks of. Raises BusyFault while the
-    campaign is at work, FileFault where a capture is missing or damaged or `out` exists, DiskFull, EnvironmentFault.
+    Taken are plan, benches, list, journal and every capture that the journal speaks of; where lines of that are
+    damaged, of which `note` is told, captures that it does not speak of too, for a lost line may. Raises BusyFault
+    while the campaign is at work, FileFault where a capture is missing or damaged or `out` exists, DiskFull,
+    EnvironmentFault.
     """
     campaign = folder.open_campaign(path)
     _check_idle(path)
-    taken = journal.acknowledged(journal.read(path))
+    noted = journal.read(path)
+    taken = journal.acknowledged(noted)
     with held(), new_file(out) as sink, h5py.File(sink, "w", driver="fileobj", libver=_LIBVER) as file:
         file.attrs["schema"] = _text(SCHEMA_PACK.encode())
         for one in sorted(campaign.path.iterdir()):
@@ -63,6 +68,14 @@ def pack(path: Path, out: Path, progress: Progress = lambda _: None) -> Path:
             check_sound(source, attempt, again=True)
             _add_capture(file, name, source)
             sink.check()
+        if noted.broken:
+            left = sorted(one.relative_to(path).as_posix() for one in (path / folder.CAPTURES).rglob("*.h5"))
+            unspoken = [name for name in left if name not in taken]
+            for name in unspoken:
+                _add_capture(file, name, place_of(path, name))
+                sink.check()
+            also = f"; packed as they are, too: {', '.join(unspoken)}" if unspoken else ""
+            note(f"{path}: {journal.damage(noted.broken)}{also}")
         _check_idle(path)  # what was read belongs together only where nobody began to work meanwhile
     return out
 

@@ -67,6 +67,10 @@ class Source(ABC):
         """Name what lies there beside files and captures."""
         return []
 
+    def changed(self) -> list[str]:
+        """Name captures that are gone or of another size than was stored, which a look at the folder tells."""
+        return []
+
     @contextmanager
     def capture(self, attempt: Attempt) -> Iterator[Capture]:
         """Open the capture that an attempt acknowledges. Raises FileFault, which names it, where it is not that."""
@@ -133,6 +137,17 @@ def _size_and_crc32(path: Path, _signature: tuple[int, ...]) -> tuple[int, str]:
 
 
 class _Folder(Source):
+    def changed(self) -> list[str]:
+        names = []
+        for name, attempt in journal.acknowledged(self.journal).items():
+            try:
+                if place_of(self.path, name).stat().st_size == attempt.capture_bytes:
+                    continue
+            except (OSError, FileFault):
+                pass
+            names.append(name)
+        return names
+
     def __init__(self, path: Path) -> None:
         super().__init__(path, folder.open_campaign(path).campaign, journal.read(path))
 

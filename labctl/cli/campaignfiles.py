@@ -33,6 +33,12 @@ def status(place: Path, as_json: bool) -> int:
     with open_source(place) as source:
         campaign, state = source.campaign, source.state()
         n_more = 0 if state.held_by else n_to_add(source)
+        changed = source.changed()
+    if changed:
+        named = changed[0] if len(changed) == 1 else f"{len(changed)} captures, {changed[0]} first,"
+        folder = shlex.quote(str(place))
+        click.echo(f"labctl: {named} cannot be what was stored: `labctl campaign verify {folder}` looks at all, and "
+                   f"`labctl campaign resume {folder} --retry-failed` takes them again", err=True)
     if as_json:
         click.echo(json.dumps({**to_json_object(campaign, state), "n_to_add": n_more}, allow_nan=False))
     else:
@@ -88,7 +94,8 @@ def pack(folder: Path, out: Path | None) -> None:
 
     whole = folder.resolve()
     with Output(quiet=False) as output:
-        path = write(folder, out or whole.with_name(f"{whole.name}.h5"), lambda name: output.progress(name, 0, 1))
+        path = write(folder, out or whole.with_name(f"{whole.name}.h5"), lambda name: output.progress(name, 0, 1),
+                     output.note)
     click.echo(f"Written: {path}")
 
 
@@ -126,7 +133,7 @@ def export(place: Path, waveform: int | None, power: str, out: Path | None) -> i
     from labctl.campaign.export import runs_csv, waveform_csv
     from labctl.cli.output import EXIT_PARTIAL, Output, reader_may_leave
 
-    left_out: list[str] = []
+    left_out = _damage(place)
     with Output(quiet=out is None) as output, reader_may_leave():
         lines = (runs_csv(place, power, output.progress, left_out.append) if waveform is None
                  else waveform_csv(place, waveform))
@@ -134,6 +141,15 @@ def export(place: Path, waveform: int | None, power: str, out: Path | None) -> i
     for text in left_out:
         click.echo(f"labctl: {text}", err=True)
     return EXIT_PARTIAL if left_out else 0
+
+
+def _damage(place: Path) -> list[str]:
+    """Say where the journal is damaged, so that not all that was done may be known."""
+    from labctl.campaign.journal import damage
+    from labctl.campaign.source import open_source
+
+    with open_source(place) as source:
+        return [text] if (text := damage(source.journal.broken)) else []
 
 
 def _write(lines: Iterable[str], out: Path | None) -> None:

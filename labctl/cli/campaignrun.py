@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,8 +102,8 @@ def _shown(work: Callable[[Show, Callable[[], None]], Summary], folder: Path, ag
     from labctl.cli.campaignshow import Progress
 
     progress = Progress(quiet=as_json)
-    # A terminal that is closed ends the showing, and not the campaign.
-    before = signal.signal(signal.SIGHUP, lambda *_: progress.hush())
+    # A terminal that is closed ends the showing, and not the campaign; a file goes on being written.
+    before = signal.signal(signal.SIGHUP, lambda *_: progress.hush() if sys.stderr.isatty() else None)
     try:
         summary = work(progress, lambda: None if as_json else _say_at_first())
     except KeyboardInterrupt:

@@ -291,6 +291,32 @@ def test_the_commands(night, tmp_path):
     assert "fault: captures/0001-" in done.output
 
 
+def test_a_damaged_line_is_said_and_its_capture_packed_all_the_same(night, tmp_path):
+    path = night / journal.NAME
+    path.write_bytes(path.read_bytes().replace(b'"key"', b'"kex"', 1))
+    name = the_capture(night, 1).relative_to(night).as_posix()
+    done = run(campaignfiles.pack, night)
+    assert "journal.jsonl (2) is damaged" in " ".join(done.stderr.split())
+    assert name in "".join(done.stderr.split())
+    made = tmp_path / "made"
+    run(campaignfiles.unpack, tmp_path / "night.h5", "--out", made)
+    assert (made / name).read_bytes() == (night / name).read_bytes()
+    done = run(campaignfiles.export, night)
+    assert "journal.jsonl (2) is damaged" in " ".join(done.stderr.split())
+    assert done.return_value == 4
+
+
+def test_status_looks_whether_captures_are_there(night):
+    assert run(campaignfiles.status, night).stderr == ""
+    with the_capture(night, 2).open("ab") as file:
+        file.write(b"x")
+    done = run(campaignfiles.status, night)
+    assert "captures/0002-" in done.stderr
+    assert "labctl campaign verify" in done.stderr
+    the_capture(night, 1).unlink()
+    assert "2 captures" in run(campaignfiles.status, night).stderr
+
+
 def test_status_takes_no_lock(night):
     opened = open_campaign(night)
     with opened.lock(UTC):
