@@ -6,10 +6,14 @@ current that goes from i0 to i1 at x has the mean q = (i0 (x - p + g) + i1 (p + 
 
     x = p + g - 2g (q - i0) / (i1 - i0)
 
-with i0 and i1 read farther out. What the supply's decoupling delays the current by is in it: the windows lie where the
-meter sees their current. The durations are the analyser's; what the joint leaves uncertain is where on the
-meter's time line a window lies. A window that is taken to lie late by d loses d of the operation's power and gains d of
-the waiting's, and so does one that lies early: the energy is uncertain by d times the step of power.
+with i0 and i1 read farther out and g made smaller step by step. Samples that scatter by s about those levels move x by
+s sqrt(2g) / |i1 - i0|, and how far the steps are off the joint is seen as well: the larger of both counts. As much of
+that scatter as is the operation's own shape moves every step alike, by up to s g / |i1 - i0|. What the supply's
+decoupling delays the current by is in x: the windows lie where the meter sees their current.
+
+The durations are the analyser's; what the joint leaves uncertain is where on the meter's time line a window lies. One
+that is laid late by d loses d of the operation's power and gains d of the waiting's, and so does one that is laid
+early: the energy is uncertain by d times the step of power.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from scipy.ndimage import maximum_filter1d
 from instruments.record import Record
 from labctl.analysis.timelines import RATE_LIMIT_RATIO, Joint, join, join_pairs
 from labctl.analysis.trigger import Refusal, channel_of, find_edges, find_windows, in_gap, nothing_left
+from labctl.analysis.uncertainty import rectangular
 from labctl.errors import CaptureError
 from labctl.model import Contribution, Window, Wiring
 
@@ -30,9 +35,11 @@ from labctl.model import Contribution, Window, Wiring
 _REACH_RATIO = 0.4
 _GUARD_RATIO = 0.5
 _REACH_MIN = 4.0
-# The steps of one series are at least half as large as their median.
+# A step is placed within this at last: a sample with the edge in it and one to spare.
+_GUARD_MIN = 2.0
+# The steps of one series are at least half as large as their median, and noise steps by less than half of that.
 _ALIKE_RATIO = 0.5
-_N_REFINED = 4
+_N_SCATTER = 200
 
 
 @dataclass(frozen=True)
@@ -84,10 +91,11 @@ def join_windows(
         raise nothing_left(refusals, f"{wiring.trigger_channel} of the analyser")
     edges_s = _times(timing, np.array([[w.start, w.stop] for w in windows]))
     if common is not None:
-        joint = _by_input(series, timing, wiring, common)
+        joint, shape_s = _by_input(series, timing, wiring, common), 0.0
     else:
-        joint = _by_current(series, timing, edges_s, current, draws_more)
-    return _placed(series, joint, edges_s, refusals)
+        fit = _by_current(series, timing, edges_s, current, draws_more)
+        joint, shape_s = fit.joint, fit.shape_s
+    return _placed(series, joint, shape_s, edges_s, refusals)
 
 
 def _without_gaps(windows: list[Window], record: Record) -> tuple[list[Window], list[Refusal]]:
@@ -101,7 +109,9 @@ def _times(record: Record, positions: np.ndarray) -> np.ndarray:
     return record.segment_start_s[0] + positions * record.dt_s
 
 
-def _placed(series: Record, joint: Joint, edges_s: np.ndarray, refusals: list[Refusal]) -> Joined:
+def _placed(
+    series: Record, joint: Joint, shape_s: float, edges_s: np.ndarray, refusals: list[Refusal]
+) -> Joined:
     """Convert windows, and leave out those that the meter did not see whole."""
     assert series.dt_s is not None
     positions = (joint.there_s(edges_s) - series.segment_start_s[0]) / series.dt_s
@@ -119,7 +129,8 @@ def _placed(series: Record, joint: Joint, edges_s: np.ndarray, refusals: list[Re
     if not windows:
         raise nothing_left(refusals, "the meter's time line")
     edges_s = edges_s[kept]
-    return Joined(windows, refusals, edges_s[:, 1] - edges_s[:, 0], joint.standard_s(edges_s.mean(axis=1)), joint)
+    standard_s = np.hypot(joint.standard_s(edges_s.mean(axis=1)), rectangular(shape_s))
+    return Joined(windows, refusals, edges_s[:, 1] - edges_s[:, 0], standard_s, joint)
 
 
 def _by_input(series: Record, timing: Record, wiring: Wiring, common: str) -> Joint:
@@ -143,7 +154,8 @@ class _Current:
         if not known.any():
             raise CaptureError(f"{name} holds no sample that is a number; record again")
         self.n = len(values)
-        self.total = np.concatenate([[0.0], np.cumsum(np.where(known, values - np.median(values[known]), 0.0))])
+        self.values = np.where(known, values - np.median(values[known]), 0.0)
+        self.total = np.concatenate([[0.0], np.cumsum(self.values)])
         # A sample is of the interval that ends with it, or of that about it.
         self.begin = -1.0 if series.granted.get("averages") else -0.5
 
@@ -157,15 +169,25 @@ class _Current:
 
     def refined(self, position: np.ndarray, reach: float) -> np.ndarray:
         """Move positions of steps to where the charge about them says; no farther than `reach` holds."""
-        guard, origin = _GUARD_RATIO * reach, position
-        for _ in range(_N_REFINED):
+        guard = _GUARD_RATIO * reach
+        while True:
             before = self.mean(position - reach, position - guard)
             after = self.mean(position + guard, position + reach)
             about = self.mean(position - guard, position + guard)
             with np.errstate(divide="ignore", invalid="ignore"):
-                moved = position + guard - 2 * guard * (about - before) / (after - before)
-            position = np.where(np.isfinite(moved), np.clip(moved, origin - guard, origin + guard), position)
-        return position
+                moved = guard - 2 * guard * (about - before) / (after - before)
+            position = position + np.where(np.isfinite(moved), np.clip(moved, -guard, guard), 0.0)
+            if guard <= _GUARD_MIN:
+                return position
+            guard = max(guard / 2, _GUARD_MIN)
+
+    def scatter(self, position: np.ndarray, reach: float) -> float:
+        """Give the standard deviation of single samples about the level on either side of steps."""
+        some = position[np.unique(np.linspace(0, len(position) - 1, _N_SCATTER).astype(int))].round().astype(int)
+        after = np.arange(int(_GUARD_MIN), max(int(reach), int(_GUARD_MIN) + 2))
+        index = np.clip(some[:, None, None] + np.stack([-after, after]), 0, self.n - 1)
+        around = self.values[index]
+        return float(np.sqrt(np.mean(around.var(axis=2, ddof=1))))
 
     def _integral(self, position: np.ndarray) -> np.ndarray:
         x = np.clip(position - self.begin, 0, self.n)
@@ -175,11 +197,18 @@ class _Current:
 
 @dataclass(frozen=True)
 class _Fit:
+    """One way in which the current fits the windows: how large its steps are, and how far off, in seconds rms.
+
+    `shape_s` is the half-width within which all steps may be moved alike.
+    """
+
     joint: Joint
-    off: float
+    step: float
+    off_s: float
+    shape_s: float
 
 
-def _by_current(series: Record, timing: Record, edges_s: np.ndarray, name: str, draws_more: bool) -> Joint:
+def _by_current(series: Record, timing: Record, edges_s: np.ndarray, name: str, draws_more: bool) -> _Fit:
     """Join by the steps of the current, from the first window's rise on."""
     assert series.dt_s is not None and timing.dt_s is not None
     flow = _Current(series, name)
@@ -199,14 +228,15 @@ def _by_current(series: Record, timing: Record, edges_s: np.ndarray, name: str, 
             f"{name} does not step where the analyser sees the windows begin and end: check that both see one board, "
             "that the meter records before the first window, and whether the operation draws more than waiting"
         )
-    found.sort(key=lambda fit: fit.off)
-    if len(found) > 1 and found[1].off < 2 * found[0].off + (series.dt_s + timing.dt_s) / 4:
+    largest = max(fit.step for fit in found)
+    found = sorted((fit for fit in found if fit.step >= _ALIKE_RATIO * largest), key=lambda fit: fit.off_s)
+    if len(found) > 1 and found[1].off_s < 2 * found[0].off_s + (series.dt_s + timing.dt_s) / 4:
         apart_s = abs(found[1].joint.offset_s - found[0].joint.offset_s)
         raise CaptureError(
             f"{name} fits the windows in two ways, {apart_s:.6g} s apart: they follow each other too evenly; record "
             "the quiet time before the first one, or vary the pauses"
         )
-    return found[0].joint
+    return found[0]
 
 
 def _rises(flow: _Current, reach: float) -> np.ndarray:
@@ -228,7 +258,7 @@ def _fitted(
     resolution_s = (series.dt_s + timing.dt_s) / 2
     flat, rising = edges_s.ravel(), np.tile([1.0, -1.0], len(edges_s))
     joint = join_pairs(flat[:1], _times(series, np.array([first])), resolution_s)
-    n, off_s = 0, np.zeros(1)
+    n = 0
     while n < len(flat):
         # What the rate leaves open must not be more than a step may be moved.
         open_ratio = RATE_LIMIT_RATIO if not joint.rate_known else 2 * resolution_s / max(flat[n - 1] - flat[0], 1e-300)
@@ -239,11 +269,13 @@ def _fitted(
         if expected[0] < reach or expected[-1] > flow.n - reach:
             return None
         steps = rising[:n] * flow.step(expected, reach)
-        if steps.min() < _ALIKE_RATIO * np.median(steps) or np.median(steps) <= 0:
+        step = float(np.median(steps))
+        if steps.min() < _ALIKE_RATIO * step or step <= 0:
             return None
         there_s = _times(series, flow.refined(expected, reach))
         joint = join_pairs(here_s, there_s, resolution_s)
-        off_s = there_s - joint.there_s(here_s)
-    off = float(np.sqrt(np.mean(off_s**2)))
-    # Where steps scatter by more than a sample, they are known no better than that.
-    return _Fit(join_pairs(flat, there_s, max(resolution_s, math.sqrt(3) * off)), off)
+    off_s = float(np.sqrt(np.mean((there_s - joint.there_s(flat)) ** 2)))
+    scatter_s = flow.scatter(expected, reach) / step * series.dt_s
+    # As a half-width, as that of the samples.
+    half_s = math.sqrt(3) * max(off_s, scatter_s * math.sqrt(2 * _GUARD_MIN))
+    return _Fit(join_pairs(flat, there_s, max(resolution_s, half_s)), step, off_s, _GUARD_MIN * scatter_s)

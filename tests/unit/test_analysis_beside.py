@@ -101,6 +101,35 @@ def test_noise_and_work_that_is_no_window_do_no_harm():
     assert np.abs(off_samples(joined, edges_s, dt_s).mean()) * dt_s < 2 * joined.standard_s.max()
 
 
+def test_what_is_stated_covers_noise_and_a_current_that_is_not_flat():
+    """Ripple of a quarter of the step, at another frequency each time, and noise of up to two thirds of it."""
+    n_within = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        edges_s = windows_of((5, 30)[seed % 2], seed=seed, first_s=0.02 + rng.uniform(0, 1e-3))
+        rate = rng.uniform(-90e-6, 90e-6)
+        series = meter(edges_s, 10e-6, 0.25, rate=rate)
+        channel = series.channels["I1"]
+        times_s = np.arange(series.n_samples) * 10e-6
+        ripple = 0.4e-3 * np.sin(2 * np.pi * times_s * rng.uniform(900, 7000) + rng.uniform(0, 6))
+        added = ripple + rng.choice([0, 0.2e-3, 1e-3]) * rng.standard_normal(series.n_samples)
+        codes = (channel.codes + added).astype(np.float32)
+        joined = join_windows(replace(series, channels={"I1": replace(channel, codes=codes)}),
+                              analyser(edges_s, 0.003, 0.24), WIRING)
+        middle = len(edges_s) // 2
+        off_s = off_samples(joined, edges_s, 10e-6, rate)[middle].mean() * 10e-6
+        n_within += abs(off_s) < 2 * joined.standard_s[middle]
+    assert n_within >= 54
+
+
+def test_noise_alone_is_no_step():
+    edges_s = windows_of(1)
+    timing = analyser(edges_s, 0.0, 0.19)
+    for noise_a in (0.1e-3, 1e-3):
+        with pytest.raises(CaptureError, match=r"does not step|two ways"):
+            join_windows(meter(edges_s, 10e-6, 0.2, high_a=WAIT_A, noise_a=noise_a), timing, WIRING)
+
+
 def test_operations_that_draw_less_than_waiting():
     edges_s = windows_of(20)
     series = meter(edges_s, 10e-6, 0.2, high_a=5e-3)
