@@ -11,6 +11,7 @@ from instruments.record import Identity
 from labctl.errors import FileFault
 from labctl.formats.foreign import ForeignFile
 from labctl.formats.logic import logic_record
+from labctl.units import quantity
 
 NAME = "saleae-bin"
 
@@ -32,10 +33,11 @@ def read(path: Path) -> ForeignFile:
         warnings.append("the sample rate does not stand in the file, and its times lie on no usual one: they are "
                         "rounded to 1 ns, and may be less exact than that")
     elif not found.rate_told:
-        warnings.append(f"the sample rate does not stand in the file; all its times lie on {1 / found.dt_s:.6g} Hz")
+        rate = quantity(1 / found.dt_s, "Hz")
+        warnings.append(f"the sample rate does not stand in the file; all its times lie on {rate}")
     if found.gaps:
-        n_lost = sum(n for _, n in found.gaps)
-        warnings.append(f"{n_lost * found.dt_s:.6g} s between its chunks were lost, in {len(found.gaps)} gap(s)")
+        lost = quantity(sum(n for _, n in found.gaps) * found.dt_s, "s")
+        warnings.append(f"{lost} between its chunks were lost, in {len(found.gaps)} gap(s)")
     levels = {f"D{int(number[1]) if number else 0}": found.levels}
     record = logic_record(levels, found.dt_s, found.start_s, Identity("Saleae", "Logic 2", "", ""), found.gaps)
     return ForeignFile(path, NAME, record, tuple(warnings))
