@@ -11,23 +11,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from instruments.sim import linkfaults
+from instruments.sim import linkfaults, scopes
 from instruments.sim.circuit import Circuit
 from instruments.sim.control import Control
 from instruments.sim.fixture import KINDS, Fixture, Nominal
 from instruments.sim.frontend import SHUNT_FAULTS
-from instruments.sim.hislip import HislipServer
-from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.meters import Meter, Supply, build
-from instruments.sim.server import HOST, InstrumentServer, ScpiServer, SerialServer, Server
+from instruments.sim.server import HOST, ScpiServer, SerialServer, Server
 from instruments.sim.switch import Switch
-from instruments.sim.vxi11 import Vxi11Server
 from instruments.sim.world import World
 
 BOOT_TIMEOUT_S = 60.0
 TRIGGER_FAULTS = ("disconnected", "inverted", "stuck-high", "extra-edge")
 WIRES_FAULTS = ("swapped",)
-TRANSPORTS: dict[str, type[InstrumentServer]] = {"socket": ScpiServer, "hislip": HislipServer, "vxi11": Vxi11Server}
 KILL_FAULTS = ("simulator",)
 # The window at whose end the fault `kill` strikes: in the middle of a series.
 _KILLED_AT_WINDOW = 3
@@ -83,18 +79,12 @@ class Bench:
         self._supply = threading.Lock()  # held while what is connected, or its supply, changes
         self._signals: dict[int, str] = {}
         self._wire(config.get("faults", {}))
-        self.scope = InfiniiVision(
-            lambda: self.world,
-            self.seed,
-            self._signals,
-            stream=self.stream,
-            has_bulk_segments=config.get("scope", {}).get("bulk_segments", True),
-        )
+        self.scope = scopes.build(config.get("scope", {}), self.world, self.seed, self.stream, self._signals)
         self.switch = Switch(self._power, self._has_power)
         self._meter: Meter | None = None
         if "meter" in config:
             self._meter = build(config["meter"], self.world, self.seed, self.stream, self._supplied())
-        self._scope_server = _transport(config)("scope", self.scope)
+        self._scope_server = scopes.serve(config.get("scope", {}), self.scope)
         self._switch_server = ScpiServer("power", self.switch)
         self._serial = SerialServer(lambda data: self._ready().uart_write(data))
         self._control = Server("control", Control(self).serve)
@@ -231,14 +221,6 @@ class Bench:
         if fixture is not None:
             return fixture.on
         return self.status()["engine"] != "off"
-
-
-def _transport(config: Mapping[str, Any]) -> type[InstrumentServer]:
-    """Return what serves the oscilloscope. Raises ValueError."""
-    name = config.get("scope", {}).get("transport", "socket")
-    if name not in TRANSPORTS:
-        raise ValueError(f"scope: transport {name!r} is not one of {', '.join(TRANSPORTS)}")
-    return TRANSPORTS[name]
 
 
 def _killer() -> Callable[[], None]:
