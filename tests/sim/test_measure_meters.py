@@ -33,6 +33,13 @@ def test_a_meters_intervals_hold_the_truth(row, meter, seed):
         assert holds(found, quantity, unit), (quantity, found)
 
 
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_second_oscilloscopes_intervals_hold_the_truth(row, seed):
+    found = row("--shunt", "1.3", "--scope", "dho800", seed=seed)
+    for quantity, unit in (("duration", "s"), ("energy", "j"), ("power", "w")):
+        assert holds(found, quantity, unit), (quantity, found)
+
+
 @pytest.mark.parametrize("transport", ["hislip", "vxi11"])
 def test_another_transport_gives_the_same_numbers(row, transport):
     over_socket = row("--shunt", "1.3")
@@ -45,6 +52,7 @@ def test_all_instruments_agree_on_the_energy_of_one_operation(row):
     """Two intervals of 95 % that hold one truth lie apart by no more than both together."""
     seen = {meter: row("--meter", meter) for meter in METERS}
     seen["infiniivision"] = row("--shunt", "1.3")
+    seen["dho800"] = row("--shunt", "1.3", "--scope", "dho800")
     for one in seen.values():
         for other in seen.values():
             apart_j = abs(one["energy_mean_j"] - other["energy_mean_j"])
