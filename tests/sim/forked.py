@@ -96,7 +96,10 @@ class Forker:
         # What a simulator is started with in Python's place: the process there stays beside the simulator.
         self.simulator = Path(self._folder.name, "python")
         self.simulator.write_text(
-            f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS "
+            "#!/bin/sh\n"
+            # Another module than the simulator is Python's own work.
+            f'[ "$*" = "-m instruments.sim" ] || exec {shlex.quote(sys.executable)} "$@"\n'
+            f"exec {shlex.quote(sys.executable)} -IS "
             f"{shlex.quote(str(Path(__file__).with_name('stand_in.py')))} {shlex.quote(self.address)}\n"
         )
         self.simulator.chmod(0o755)
