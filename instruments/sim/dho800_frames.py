@@ -76,8 +76,8 @@ class Frames:
             (":RECord:WRECord:PROMpt", self._set_prompt, lambda: str(int(self._prompt))),
             (":RECord:WREPlay:FCURrent", self._pick, lambda: str(self._live())),
             (":RECord:CURRent", self._pick, lambda: str(self._live())),
-            (":RECord:WREPlay:FSTart", self._set_first, lambda: str(self._first)),
-            (":RECord:WREPlay:FEND", self._set_last, lambda: str(self._last)),
+            (":RECord:WREPlay:FSTart", self._set_first, lambda: str(self._ends()[0])),
+            (":RECord:WREPlay:FEND", self._set_last, lambda: str(self._ends()[1])),
             (":RECord:WREPlay:FINTerval", self._set_play_interval, lambda: f"{self._play_interval_s:.6E}"),
             (":RECord:WREPlay:MODE", self._set_mode, lambda: "REP" if self._repeats else "SING"),
             (":RECord:WREPlay:DIRection", self._set_direction, lambda: "BACK" if self._backwards else "FORW"),
@@ -99,7 +99,7 @@ class Frames:
     def _enable(self, parameters: list[str]) -> None:
         self.enabled = boolean(parameters)
         if not self.enabled:
-            if self._is_recording():
+            if self._goes_on():
                 self._scope.halt()
             self._keep(None)
 
@@ -137,9 +137,8 @@ class Frames:
 
     def _record(self, on: bool) -> None:
         if not on:
-            if self._is_recording():
+            if self._goes_on():
                 self._scope.halt()
-                self._settle()
             return
         if not self.enabled:
             raise ScpiError(-221)
@@ -164,9 +163,13 @@ class Frames:
         if self._picked is None and self._held is not None and self._held.done.is_set():
             self._picked = self._before = self._loaded = self._last = self._held.n_taken
 
-    def _is_recording(self) -> bool:
-        self._staged()
+    def _goes_on(self) -> bool:
         return self._held is not None and not self._held.done.is_set()
+
+    def _is_recording(self) -> bool:
+        """Answer once the recording is staged."""
+        self._staged()
+        return self._goes_on()
 
     def _staged(self) -> None:
         if self._held is not None:
@@ -174,7 +177,12 @@ class Frames:
 
     def _n_frames(self) -> int:
         self._staged()
+        self._settle()
         return self._held.n_taken if self._held is not None else 0
+
+    def _ends(self) -> tuple[int, int]:
+        self._settle()
+        return self._first, self._last
 
     def _live(self) -> int:
         """Return the current frame, of a recording too that goes on."""
@@ -186,7 +194,7 @@ class Frames:
     # --- playback -----------------------------------------------------------------------------------------------
 
     def _pick(self, parameters: list[str]) -> None:
-        if self._is_recording():
+        if self._goes_on():
             raise ScpiError(-221)
         self._go(whole(parameters, 1, self._n_frames()))
 
@@ -221,7 +229,7 @@ class Frames:
         self._play_on(boolean(parameters))
 
     def _play_on(self, on: bool) -> None:
-        if self._is_recording() or (on and not self._n_frames()):
+        if self._goes_on() or (on and not self._n_frames()):
             raise ScpiError(-221)
         self._now()
         self._playing_since_s = time.monotonic() if on else None

@@ -69,8 +69,12 @@ PROFILES: dict[str, dict[str, Any]] = {
 _LIMITS = ("vanish_after_bytes", "unplug_after_bytes", "close_after_bytes", "stall_after_bytes")
 _BLOCK = re.compile(r"#([1-9])(\d+)")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(E[+-]?\d+)?")
-_ARM = re.compile(r":?(SING(LE)?|RUN|DIG(ITIZE)?|INIT(IATE)?(:\w+)*)( .*)?", re.IGNORECASE)
-_INDEX = re.compile(r":?ACQ(UIRE)?:SEGM(ENTED)?:IND(EX)? .*", re.IGNORECASE)
+_ARM = re.compile(
+    r":?((SING(LE)?|RUN|DIG(ITIZE)?|INIT(IATE)?(:\w+)*)( .*)?|TRIG(GER)?:SWE(EP)? +SING(LE)?"
+    r"|REC(ORD)?:(WREC(ORD)?:OPER(ATE)? +RUN|STAR(T)? +(1|ON)))",
+    re.IGNORECASE,
+)
+_INDEX = re.compile(r":?(ACQ(UIRE)?:SEGM(ENTED)?:IND(EX)?|REC(ORD)?:(WREP(LAY)?:FCUR|CURR)(ENT)?) .*", re.IGNORECASE)
 _PREAMBLE = re.compile(r":?WAV(EFORM)?:PRE(AMBLE)?\?", re.IGNORECASE)
 _INCREMENT = re.compile(r":?WAV(EFORM)?:XINC(REMENT)?\?", re.IGNORECASE)
 _OPC = re.compile(r".*\*OPC\?", re.IGNORECASE)
