@@ -219,7 +219,7 @@ class KeysightN6705:
         if mode is None or asked is None or granted is None or not self._complete:
             raise Rejected(f"{self._link.resource}: nothing was recorded; call configure, arm and wait first")
         values = mode.fetch()
-        self._unit.scpi.complain("the read-out")
+        self._unit.scpi.complain(f"the read-out by {mode.reading}")
         n_samples = min(len(column) for column in values.values())
         plan = mode.plan
         channels = {

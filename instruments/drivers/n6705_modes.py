@@ -77,8 +77,8 @@ class Mainframe:
 class Mode:
     """What the three have in common: which outputs and quantities, their ranges, and the trigger."""
 
-    # Words in front of a setting, and behind TRIG, INIT and ABOR.
-    sense, system = "", ""
+    # Words in front of a setting, and behind TRIG, INIT and ABOR; and what reads the recording.
+    sense, system, reading = "", "", ""
 
     def __init__(self, unit: Mainframe, settings: AcquisitionSettings, plan: Plan) -> None:
         self.unit, self.settings, self.plan = unit, settings, plan
@@ -174,7 +174,7 @@ class Mode:
 class ScopeView(Mode):
     """One acquisition of all outputs on the same trigger."""
 
-    system = "ACQ"
+    system, reading = "ACQ", "FETC:ARR?"
 
     def set_up(self) -> None:
         """Set points, interval and trigger of each output, which acquires on its own."""
@@ -234,7 +234,7 @@ class ScopeView(Mode):
 class DataLog(Mode):
     """A log to a file in the instrument, which then is read. It takes the converters of all outputs."""
 
-    sense, system = "DLOG:", "DLOG"
+    sense, system, reading = "DLOG:", "DLOG", "MMEM:DATA?"
 
     def set_up(self) -> None:
         """Set interval, length and trigger, which are those of all outputs."""
@@ -284,11 +284,13 @@ class DataLog(Mode):
         return int(size)
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Read the file. Raises BadData where it holds other quantities, another interval or less."""
+        """Read the file. Raises BadData where it is cut short, or holds other quantities, another interval or less."""
         resource = self.unit.link.resource
         command = f'MMEM:DATA? "{LOG_FILE}"'
         into = np.empty(self._file_bytes(), np.uint8)
         data = self.unit.link.query_block(command, _transfer_s(self.unit, into.size), into)
+        if data.size != into.size:
+            raise BadData(f"{resource}: {command} gave {data.size} bytes of a file that has {into.size}")
         head = parse_head(data.data, f"{resource}: {command}")
         names = [column.name for column in head.columns]
         expected = sorted((q.name for q in self.quantities), key=lambda name: (name[1:], name[0] == "I"))
@@ -306,7 +308,7 @@ class DataLog(Mode):
 class ExternalLog(Mode):
     """A log that is read while it runs, by a thread of its own: what is not read in time is overwritten."""
 
-    sense, system = "ELOG:", "ELOG"
+    sense, system, reading = "ELOG:", "ELOG", "FETC:ELOG?"
 
     def set_up(self) -> None:
         """Set the interval and trigger of each output, which logs on its own."""

@@ -81,7 +81,7 @@ class Scpi:
             if float(code) == 0:
                 return found
             found.append(entry)
-        raise BadData(f"{self.link.resource}: the error queue did not end within {ERROR_QUEUE_MAX}: {found[-1]}")
+        raise BadData(f"{self.link.resource}: {ERROR_QUERY} did not end within {ERROR_QUEUE_MAX} entries: {found[-1]}")
 
     def identity(self, timeout_s: float | None = None) -> Identity:
         """Return the four fields of ``*IDN?`` (IEEE 488.2-1992, section 10.14). Raises BadData."""
