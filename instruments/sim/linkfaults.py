@@ -74,7 +74,9 @@ _ARM = re.compile(
     r"|REC(ORD)?:(WREC(ORD)?:OPER(ATE)? +RUN|STAR(T)? +(1|ON)))",
     re.IGNORECASE,
 )
-_INDEX = re.compile(r":?(ACQ(UIRE)?:SEGM(ENTED)?:IND(EX)?|REC(ORD)?:(WREP(LAY)?:FCUR|CURR)(ENT)?) .*", re.IGNORECASE)
+_INDEX = re.compile(
+    r":?(ACQ(UIRE)?:SEGM(ENTED)?:IND(EX)?|REC(ORD)?:(WREP(LAY)?:FCUR(RENT)?|CURR(ENT)?)) .*", re.IGNORECASE
+)
 _PREAMBLE = re.compile(r":?WAV(EFORM)?:PRE(AMBLE)?\?", re.IGNORECASE)
 _INCREMENT = re.compile(r":?WAV(EFORM)?:XINC(REMENT)?\?", re.IGNORECASE)
 _OPC = re.compile(r".*\*OPC\?", re.IGNORECASE)

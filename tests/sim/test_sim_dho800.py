@@ -725,7 +725,10 @@ def test_a_second_client_waits_until_the_first_has_left(rig):
 def test_a_lost_arm_and_a_stuck_frame_are_faults_of_the_link(rig):
     rig.set_up()
     rig.server.fault.set({"profile": "lost-arm"})
-    for message in (":SING", ":TRIG:SWE SING", ":REC:WREC:ENAB 1", ":RECord:WRECord:OPERate RUN"):
+    for message in (
+        ":SING", ":SINGle", ":RUN", ":TRIG:SWE SING", ":TRIGger:SWEep SINGle", ":REC:WREC:ENAB 1", ":REC:WREC:OPER RUN",
+        ":RECord:WRECord:OPERate RUN", ":RECord:STARt ON",
+    ):  # fmt: skip
         rig.send(message)
     assert rig.ask(":TRIG:STAT?") == "STOP"
     rig.server.fault.set({})
@@ -733,8 +736,8 @@ def test_a_lost_arm_and_a_stuck_frame_are_faults_of_the_link(rig):
     rig.pulses(BUSY_A, BUSY_A)
     rig.until(":REC:WREC:OPER?", "STOP")
     rig.server.fault.set({"profile": "stuck-index"})
-    rig.send(":REC:WREP:FCUR 1")
-    rig.send(":RECord:CURRent 1")
+    for message in (":REC:WREP:FCUR 1", ":RECord:WREPlay:FCURrent 1", ":REC:CURR 1", ":RECord:CURRent 1"):
+        rig.send(message)
     assert rig.ask(":REC:WREP:FCUR?") == "2"
     rig.server.fault.set({})
     rig.send(":REC:WREP:FCUR 1")
