@@ -131,6 +131,14 @@ def check_same(found: tuple[int, str], attempt: Attempt) -> None:
         raise FileFault(f"{attempt.capture} is not the file that was stored, its size or CRC-32 differs: {TAKE_AGAIN}")
 
 
+def _n_bytes(root: Path, name: str) -> int | None:
+    """Give the size of a capture, None where there is none."""
+    try:
+        return place_of(root, name).stat().st_size
+    except (OSError, FileFault):
+        return None
+
+
 @lru_cache(maxsize=_N_KNOWN)
 def _size_and_crc32(path: Path, _signature: tuple[int, ...]) -> tuple[int, str]:
     return journal.size_and_crc32(path)
@@ -138,15 +146,8 @@ def _size_and_crc32(path: Path, _signature: tuple[int, ...]) -> tuple[int, str]:
 
 class _Folder(Source):
     def changed(self) -> list[str]:
-        names = []
-        for name, attempt in journal.acknowledged(self.journal).items():
-            try:
-                if place_of(self.path, name).stat().st_size == attempt.capture_bytes:
-                    continue
-            except (OSError, FileFault):
-                pass
-            names.append(name)
-        return names
+        acknowledged = journal.acknowledged(self.journal)
+        return [name for name, one in acknowledged.items() if _n_bytes(self.path, name) != one.capture_bytes]
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, folder.open_campaign(path).campaign, journal.read(path))
