@@ -8,11 +8,11 @@ BYTE, 125 000 of WORD and 15 625 of ASCii at most in one read; not verified for 
 unsigned, its reference 32768: from a public capture of a DHO824 (6.6667 uV at 50 mV/div).
 
 As users report of the family: the preamble's points are those of the page; a block asked for too soon after the last
-trigger is a header without data (scopehal 358, 359, 696), which *WAI helps against; reading the memory while it runs
-is refused, and MAXimum then reads the screen; one client at a time.
+trigger is a header without data (scopehal 358, 359, 696), for `ready_s` here, and *WAI helps; the memory is not read
+while it runs, and MAXimum then reads the screen; one client at a time.
 
 Assumed: BYTE is the upper half of WORD, rounded, so that its YINCrement is 256 times that; refusals are -221; texts of
-errors but -113 are those of the SCPI standard; 10 ms between the last trigger's record and its data.
+errors but -113 are those of the SCPI standard.
 Not modelled, and refused with -241: AC and ground coupling, inversion, other trigger types, acquisition types other
 than NORMal, delayed sweep, sources other than analog channels.
 """
@@ -45,7 +45,6 @@ from instruments.sim.world import World
 
 IDENTITY = "RIGOL TECHNOLOGIES,DHO814,EMULATED{seed},00.01.03"
 UNDEFINED = "Undefined header; command cannot be found"
-READY_S = 10e-3
 WAIT_S = 0.05
 # Times of the instrument, as part of what they are on a real one, unless it is said.
 SLOWNESS = 0.01
@@ -67,11 +66,12 @@ class Dho800(Oscilloscope):
         *,
         stream: int = 0,
         slowness: float = SLOWNESS,
+        ready_s: float = 0.0,
         frame_trap: bool = False,
     ) -> None:
         super().__init__(world, seed, signals, INPUTS, stream)
         self._settings = Settings()
-        self._slowness = slowness
+        self._ready_s = ready_s
         self._idles = True
         self._n_frames, self._staging_s = 1, 0.0
         self._single_only = False
@@ -97,7 +97,7 @@ class Dho800(Oscilloscope):
     def is_complete(self) -> bool:
         """Tell whether nothing is being taken or made ready."""
         a = self._acquisition
-        return a is None or self._run.is_set() or time.monotonic() >= a.done_s + self._slowness * READY_S
+        return a is None or self._run.is_set() or time.monotonic() >= a.done_s + self._ready_s
 
     def wait_complete(self) -> None:
         """Wait until what was taken can be read, for as long as the client does."""
@@ -106,7 +106,7 @@ class Dho800(Oscilloscope):
             return
         self.await_event(a.done)
         if a.done.is_set():
-            time.sleep(max(0.0, a.done_s + self._slowness * READY_S - time.monotonic()))
+            time.sleep(max(0.0, a.done_s + self._ready_s - time.monotonic()))
 
     # --- for the frames -----------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class Dho800(Oscilloscope):
         a = self._acquisition
         if a is None or not a.done.is_set() or not a.n_taken:
             a = self._shown
-        elif time.monotonic() < a.done_s + self._slowness * READY_S:
+        elif time.monotonic() < a.done_s + self._ready_s:
             return None
         return a if a is not None and self._settings.wave_source in a.plan.front_ends else None
 

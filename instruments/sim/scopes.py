@@ -1,8 +1,9 @@
 """The oscilloscope of the emulated bench, as the configuration's `scope` asks for it, and what it answers on.
 
-{"model": "infiniivision", "bulk_segments": true}, the usual one, or {"model": "dho800", "slowness": 0.01,
-"frame_trap": false}: how slow it is beside a real one, and whether a frame must be loaded before it is read, see
-`dho800_frames`. {"transport": "socket", "hislip" or "vxi11"} holds for each.
+{"model": "infiniivision", "bulk_segments": true}, the usual one, or {"model": "dho800", "slowness": 0.01, "ready_s": 0,
+"frame_trap": false}: how slow it is beside a real one, for how long after the last trigger there are no data yet, and
+whether a frame must be loaded before it is read, see `dho800` and `dho800_frames`. {"transport": "socket", "hislip" or
+"vxi11"} holds for each.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from instruments.sim.dho800 import SLOWNESS, Dho800
+from instruments.sim.dho800 import Dho800
 from instruments.sim.hislip import HislipServer
 from instruments.sim.infiniivision import InfiniiVision
 from instruments.sim.oscilloscope import Oscilloscope
@@ -33,12 +34,14 @@ def build(
     if model == "infiniivision":
         bulk = options.get("bulk_segments", True)
         return InfiniiVision(lambda: world, seed, signals, stream=stream, has_bulk_segments=bulk)
-    slowness, trap = options.get("slowness", SLOWNESS), options.get("frame_trap", False)
-    if isinstance(slowness, bool) or not isinstance(slowness, int | float) or not 0 <= slowness < math.inf:
-        raise ValueError(f"scope: slowness {slowness!r} is not a number of at least 0")
+    times = {name: options[name] for name in ("slowness", "ready_s") if name in options}
+    for name, value in times.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ValueError(f"scope: {name} {value!r} is not a number of at least 0")
+    trap = options.get("frame_trap", False)
     if not isinstance(trap, bool):
         raise TypeError(f"scope: frame_trap {trap!r} is neither true nor false")
-    return Dho800(lambda: world, seed, signals, stream=stream, slowness=slowness, frame_trap=trap)
+    return Dho800(lambda: world, seed, signals, stream=stream, frame_trap=trap, **times)
 
 
 def serve(options: Mapping[str, Any], scope: Oscilloscope) -> InstrumentServer:
