@@ -112,9 +112,7 @@ class SampleClock:
     `stream` and the acquisition's number draw the phase; how far it is off hangs on the seed alone.
     """
 
-    def __init__(
-        self, seed: int, stream: int = 0, n_acquisitions: int = 0, family: Family = INFINIIVISION
-    ) -> None:
+    def __init__(self, seed: int, stream: int = 0, n_acquisitions: int = 0, family: Family = INFINIIVISION) -> None:
         self.error_ratio = family.timebase_ratio * draw(seed, "timebase")
         key = (stream, n_acquisitions) if stream or n_acquisitions else ()
         self._phase = 0.5 + 0.5 * draw(seed, "phase", *key)
@@ -173,9 +171,7 @@ class FrontEnd:
     @property
     def noise_rms_v(self) -> float:
         """Return the noise at the probe tip."""
-        fixed_v, division_ratio = (
-            self.family.noise_limited if self.setup.bandwidth_limit else self.family.noise_full
-        )
+        fixed_v, division_ratio = self.family.noise_limited if self.setup.bandwidth_limit else self.family.noise_full
         return fixed_v * self.setup.probe_ratio + division_ratio * self.setup.range_v / N_DIVISIONS
 
     @property

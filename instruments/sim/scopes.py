@@ -24,9 +24,7 @@ MODELS = ("infiniivision", "dho800")
 TRANSPORTS: dict[str, type[InstrumentServer]] = {"socket": ScpiServer, "hislip": HislipServer, "vxi11": Vxi11Server}
 
 
-def build(
-    options: Mapping[str, Any], world: World, seed: int, stream: int, signals: dict[int, str]
-) -> Oscilloscope:
+def build(options: Mapping[str, Any], world: World, seed: int, stream: int, signals: dict[int, str]) -> Oscilloscope:
     """Return the oscilloscope. Raises ValueError or TypeError for options that do not fit."""
     model = options.get("model", "infiniivision")
     if model not in MODELS:
