@@ -98,7 +98,7 @@ class Forker:
         self.simulator.write_text(
             "#!/bin/sh\n"
             # Another module than the simulator is Python's own work.
-            f'[ "$*" = "-m instruments.sim" ] || exec {shlex.quote(sys.executable)} "$@"\n'
+            f'case "$*" in ""|"-m instruments.sim") ;; *) exec {shlex.quote(sys.executable)} "$@";; esac\n'
             f"exec {shlex.quote(sys.executable)} -IS "
             f"{shlex.quote(str(Path(__file__).with_name('stand_in.py')))} {shlex.quote(self.address)}\n"
         )
