@@ -9,6 +9,7 @@ Nothing was tried on an instrument or on Logic 2.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 import threading
@@ -233,9 +234,9 @@ class SaleaeLogic2:
         if self._manager is None:
             return
         try:
-            self.stop()
-        except (LinkLost, Rejected, InstrumentTimeout):
-            pass
+            # What cannot be stopped any more is dropped with the connection.
+            with contextlib.suppress(LinkLost, Rejected, InstrumentTimeout):
+                self.stop()
         finally:
             self._drop()
 
